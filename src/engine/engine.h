@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "engine/event_stream.h"
+#include "engine/executor.h"
+#include "engine/request.h"
+
+namespace yeoul {
+
+struct EngineOptions {
+  int32_t parallel = 16;            // running sequences
+  int32_t queue_max = 256;          // waiting sequences beyond those; more is kResourceExhausted
+  int32_t step_tokens_max = 512;    // rows of one step
+  int32_t num_pages = 0;            // KV pages, from the memory plan
+  int64_t context_max = 0;          // positions per sequence; 0: what the model allows
+  size_t stream_tokens_max = 1024;  // unread tokens of one request before it is paused
+  Duration slow_reader_max = std::chrono::seconds(60);  // paused longer: cancelled
+};
+
+// Counters and gauges, read at any time from any thread.
+struct EngineStats {
+  int64_t running = 0;
+  int64_t waiting = 0;
+  int64_t pages_used = 0;
+  int64_t pages_total = 0;
+  int64_t prompt_tokens = 0;  // processed, since start
+  int64_t output_tokens = 0;
+  int64_t requests_admitted = 0;                // accepted by submit
+  int64_t requests_finished[4] = {0, 0, 0, 0};  // by FinishReason of the request
+  int64_t requests_refused = 0;
+  int64_t steps = 0;
+  double step_seconds = 0;
+  int64_t allocations_in_step = 0;  // 0 by law 5; counted where a hook is installed
+};
+
+// Exclusive hold of one request; destroying it cancels what is still running. Movable.
+class RequestHandle {
+ public:
+  RequestHandle() = default;
+  explicit RequestHandle(uint64_t id, std::shared_ptr<EventStream> stream);
+  RequestHandle(RequestHandle&&) noexcept = default;
+  RequestHandle& operator=(RequestHandle&& other) noexcept;
+  ~RequestHandle();
+
+  uint64_t id() const { return id_; }
+  EventStream& events() { return *stream_; }
+
+ private:
+  uint64_t id_ = 0;
+  std::shared_ptr<EventStream> stream_;
+};
+
+enum class StepOutcome : uint8_t { kProgressed, kIdle, kFailed };
+
+// The step loop: drain inbox, plan, run, commit, publish. All state belongs to the engine thread;
+// submit() and stats() may be called from any thread.
+class Engine {
+ public:
+  // kInvalidArgument when an option cannot be honoured, with the value that would work.
+  static Result<std::unique_ptr<Engine>> create(EngineOptions options,
+                                                std::unique_ptr<Executor> executor,
+                                                const Clock& clock);
+  virtual ~Engine() = default;
+
+  // Validates and enqueues. kInvalidArgument: empty prompt, token out of range, bad sampling value,
+  // prompt and max_tokens over the context (message holds both numbers); kResourceExhausted: queue
+  // full; kUnavailable: draining. Never blocks.
+  virtual Result<RequestHandle> submit(GenerateRequest request) = 0;
+
+  // One turn of the loop. Engine thread only.
+  virtual StepOutcome step() = 0;
+
+  // Steps until `stop` is requested, sleeping while idle. What still runs then is cancelled.
+  virtual void run(std::stop_token stop) = 0;
+
+  // From now on submit() refuses; running requests go on. True from idle() once all have ended.
+  virtual void drain() = 0;
+  virtual bool idle() const = 0;
+
+  virtual EngineStats stats() const = 0;
+  virtual const EngineOptions& options() const = 0;
+  virtual ModelShape shape() const = 0;
+  virtual bool healthy() const = 0;  // false once the executor was lost
+};
+
+}  // namespace yeoul

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token.h"
+#include "engine/request.h"
+#include "engine/sequence_image.h"
+#include "scheduler/step_plan.h"
+
+namespace yeoul {
+
+// What the engine needs to know about the model, and nothing more.
+struct ModelShape {
+  int32_t num_layers = 0;
+  int32_t vocab_size = 0;
+  int64_t context_max = 0;  // positions a sequence may have
+  int32_t tokens_per_page = 0;
+  int64_t bytes_per_page = 0;
+};
+
+// What an executor must know about a running sequence, besides its tokens. Borrowed between
+// open_slot and close_slot.
+struct SlotSetup {
+  const SamplingParams* sampling = nullptr;
+  int32_t choice = 0;
+  std::span<const TokenId> prompt;        // for the repetition penalty
+  TokenConstraint* constraint = nullptr;  // may be null
+};
+
+enum class RowStatus : uint8_t {
+  kOk,
+  kNonFinite,   // the row's logits were not finite
+  kReadFailed,  // a weight or Engram row that this item needed could not be read
+};
+
+// Result of one plan item. `token` and the logprobs are valid when the item asked for logits and
+// the status is kOk.
+struct ItemResult {
+  RowStatus status = RowStatus::kOk;
+  Error error;  // set when status is not kOk
+  TokenId token = 0;
+  float logprob = 0;
+  int32_t num_top = 0;
+  std::array<TopLogprob, kMaxTopLogprobs> top;
+};
+
+struct StepResult {
+  uint64_t step_id = 0;
+  std::vector<ItemResult> items;  // one per plan item
+};
+
+// Runs step plans on a model. Two implementations: ModelExecutor, and the scripted one of the
+// simulation. Thread-confined to the engine thread, which may launch the next step before it
+// commits the last one.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual ModelShape shape() const = 0;
+
+  // Makes `slot` hold a new, empty sequence.
+  virtual void open_slot(int32_t slot, const SlotSetup& setup) = 0;
+  virtual void close_slot(int32_t slot) = 0;
+
+  // Starts the step; collect waits for it and fills `result`. Neither allocates once every slot has
+  // been used. A fault of one item is that item's status; others are not affected. An Error return
+  // means the device is lost and every sequence with it.
+  virtual Result<void> launch(const StepPlan& plan) = 0;
+  virtual Result<void> collect(StepResult& result) = 0;
+
+  // Makes the first num_accepted[i] tokens of item i part of its sequence (window rows, partial
+  // pairs, sampler counts) and forgets the rest. Called once per step, by step id, in order.
+  virtual void commit(const StepPlan& plan, const StepResult& result,
+                      std::span<const int32_t> num_accepted) noexcept = 0;
+
+  // The committed state of a slot, with the contents of its pages. restore() into an open, empty
+  // slot whose `pages` are allocated; kInvalidArgument when the image is of another model, numerics
+  // or version.
+  virtual Result<SequenceImage> save(int32_t slot, std::span<const int32_t> pages) = 0;
+  virtual Result<void> restore(int32_t slot, std::span<const int32_t> pages,
+                               const SequenceImage& image) = 0;
+};
+
+}  // namespace yeoul

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/token.h"
+#include "engine/token_constraint.h"
+#include "sampling/sampling_params.h"
+
+namespace yeoul {
+
+// What a client asked, in tokens. Immutable once submitted.
+struct GenerateRequest {
+  std::vector<TokenId> prompt;  // not empty
+  SamplingParams sampling;      // its seed included
+  int num_choices = 1;          // choice i draws with (seed, i, position, token)
+  int64_t max_tokens = 0;       // output tokens per choice; 0: as many as the context allows
+  std::vector<TokenId> stop_token_ids;  // end of sequence included, unless the client ignores it
+  int priority = 0;                     // higher runs first; 0 is normal, negative is background
+  Duration deadline{0};                 // from submission; 0: none
+  // One per choice, or empty. Owned by the engine until the request's terminal event.
+  std::vector<std::unique_ptr<TokenConstraint>> constraints;
+  std::string trace_id;  // for logs
+};
+
+enum class FinishReason : uint8_t {
+  kStop,       // a stop token or the constraint's verdict
+  kLength,     // max_tokens or the context is used up
+  kCancelled,  // the handle was destroyed, the deadline passed, or the reader was too slow
+  kError,      // see the error
+};
+const char* to_string(FinishReason reason);
+
+struct TopLogprob {
+  TokenId token = 0;
+  float logprob = 0;
+};
+
+// One generated token of one choice. Fixed size: publishing does not allocate.
+struct TokenEvent {
+  int32_t choice = 0;
+  TokenId token = 0;
+  float logprob = 0;  // natural log, of the distribution before temperature; 0 when not asked for
+  int32_t num_top = 0;
+  std::array<TopLogprob, kMaxTopLogprobs> top;
+};
+
+// One choice ended. Every choice of a request that is not failed as a whole gets exactly one.
+struct ChoiceFinished {
+  int32_t choice = 0;
+  FinishReason reason = FinishReason::kStop;
+};
+
+struct RequestTimings {
+  double queue_s = 0;    // submission to first prefill step
+  double prefill_s = 0;  // first prefill step to first token
+  double decode_s = 0;   // first token to last token
+};
+
+// The one terminal event of a request: nothing follows it.
+struct RequestFinished {
+  Result<void> status;  // an error ends all choices that had not finished
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t output_tokens = 0;  // over all choices
+  RequestTimings timings;
+};
+
+}  // namespace yeoul
