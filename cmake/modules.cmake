@@ -21,6 +21,9 @@ function(yeoul_module name)
   endif()
 endfunction()
 
+# What the dev preset builds for `make test`: every program labelled unit or property.
+add_custom_target(sanitized_tests)
+
 # yeoul_test(NAME LABEL label SOURCES file... LIBS target... [TIMEOUT seconds]): one gtest program, one ctest case.
 # Tests run in the repository root and find their data relative to it.
 function(yeoul_test name)
@@ -32,4 +35,7 @@ function(yeoul_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} yeoul_flags GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_LABEL MATCHES "^(unit|property)$")
+    add_dependencies(sanitized_tests ${name})
+  endif()
 endfunction()
