@@ -10,10 +10,10 @@
 
 namespace yeoul {
 
-// Logits rules of one request, in the order they are applied: bias, penalties, temperature, top_k,
-// top_p, min_p. Plain data.
+// Logits rules of one request, in the order they are applied: bias, penalties, the constraint's
+// mask, temperature, top_k, top_p, min_p. Plain data.
 struct SamplingParams {
-  float temperature = 1.0f;         // 0: greedy
+  float temperature = 1.0f;         // [0, kMaxTemperature]; 0: greedy
   float top_p = 1.0f;               // (0, 1]
   int top_k = 0;                    // 0: off
   float min_p = 0.0f;               // [0, 1]
@@ -26,6 +26,7 @@ struct SamplingParams {
 };
 
 inline constexpr int kMaxTopLogprobs = 20;
+inline constexpr float kMaxTemperature = 2.0f;
 
 // kInvalidArgument with the field, its range and the value found. NaN is out of every range.
 Result<void> validate(const SamplingParams& params, int32_t vocab_size);
