@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +17,8 @@
 #include "tensor/dtype.h"
 
 namespace yeoul {
+
+struct ShardIndex;
 
 // Where one tensor lies.
 struct TensorEntry {
@@ -31,7 +35,9 @@ struct CheckpointTotals {
   int64_t num_tensors = 0;
   uint64_t num_bytes = 0;
   std::unordered_map<std::string, uint64_t> bytes_by_dtype;  // by safetensors tag
-  std::unordered_map<std::string, uint64_t> bytes_by_owner;  // encoder, decoder, engram_tables, ...
+  // Keys: the names of TensorOwner (expected_tensors.h): encoder, decoder, engram_tables, ...
+  std::unordered_map<std::string, uint64_t> bytes_by_owner;
+  std::unordered_map<std::string, int64_t> tensors_by_owner;
 };
 
 // A checkpoint in the released layout: config.json, model.safetensors.index.json, safetensors
@@ -56,18 +62,27 @@ class Checkpoint {
   Result<void> read(const TensorEntry& entry, std::span<std::byte> into) const;
   Result<void> read_at(const TensorEntry& entry, uint64_t offset, std::span<std::byte> into) const;
 
-  // 32 hex digits: XXH3-128 over config, every header and sampled pages of every tensor.
-  // Equal for equal checkpoints wherever they lie. Computed on first use; internally synchronized.
+  // 32 hex digits: XXH3-128 over config.json, every header and sampled pages of every tensor
+  // (identity.h). Equal for equal checkpoints wherever they lie. Computed on first use, which reads
+  // up to 12 KiB a tensor; internally synchronized.
   Result<std::string> identity() const;
 
  private:
   Checkpoint() = default;
+  Result<void> open_shards(const std::vector<std::string>& names);
+  Result<void> match_index(const ShardIndex& index) const;
+  Result<void> match_config();
+
   std::string directory_;
   ModelConfig config_;
   std::vector<File> shards_;
   std::vector<TensorEntry> tensors_;
   std::unordered_map<std::string_view, size_t> by_name_;  // keys borrow from tensors_
   CheckpointTotals totals_;
+  std::vector<std::string> stored_digests_;  // of config.json, then of every shard's header
+
+  mutable std::mutex identity_mutex_;
+  mutable std::optional<std::string> identity_;  // guarded by identity_mutex_
 };
 
 }  // namespace yeoul
