@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error --no-label-summary -j $(JOBS)
 
-.PHONY: build serve test check format clean
+.PHONY: build serve test check claims format clean
 .PHONY: packages-build packages-test build-release build-dev test-dev test-release
 
 build: packages-build
@@ -32,6 +32,14 @@ test-release: packages-test
 # The checks of the sources alone: seconds, no build.
 check: packages-test
 	python3 tools/check_layers.py .
+	python3 tools/check_tidy.py .
+	tools/check_format.sh .
+
+# Every measurable promise, or those whose name matches: make claims ONLY=regex
+claims: packages-test
+	cmake --preset release -DYEOUL_TESTS=ON
+	cmake --build build/release -j $(JOBS)
+	python3 tools/claims.py --only '$(ONLY)'
 
 format: packages-test
 	git ls-files -z '*.h' '*.cc' | xargs -0 clang-format-19 -i

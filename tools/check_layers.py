@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Fails when a file under src/ or apps/ includes a module that docs/layers.txt does not allow it."""
+"""Fails when a file of src/ or apps/ includes a module that docs/layers.txt does not allow it.
+
+Also when that table has a cycle, or when CMakeLists.txt links other modules than the table says.
+"""
 import pathlib
 import re
 import sys
+
+from source_files import cpp_files, includes
 
 
 def read_table(path):
@@ -15,19 +20,13 @@ def read_table(path):
 
 
 def violations(root, table):
-    for file in sorted([*(root / "src").rglob("*"), *(root / "apps").rglob("*")]):
-        if file.suffix not in {".h", ".cc"}:
-            continue
+    for file in cpp_files(root, ("src", "apps")):
         parts = file.relative_to(root).parts
         module = parts[1] if parts[0] == "src" else "apps"
         if module not in table:
             yield f"{file}: module '{module}' is not in docs/layers.txt"
             continue
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
-            if not match:
-                continue
-            path = match[1]
+        for number, path in includes(file.read_text()):
             target = path.split("/")[0]
             if target not in table and module != "apps":
                 yield f"{file}:{number}: \"{path}\" is not rooted at src/"
@@ -50,9 +49,23 @@ def cycles(table):
             yield f"docs/layers.txt: {module} can reach itself"
 
 
+def cmake_differences(root, table):
+    """yeoul_module(NAME DEPS ...) must list the modules of the table."""
+    declared = {}
+    for name, rest in re.findall(r"^yeoul_module\((\w+)([^)]*)\)",
+                                 (root / "CMakeLists.txt").read_text(), re.MULTILINE):
+        dependencies = re.search(r"DEPS((?: +[a-z]\w*)*)", rest)
+        declared[name] = set(dependencies[1].split()) if dependencies else set()
+    for module in sorted(set(table) - {"apps"}):
+        wanted = {entry.split("/")[0] for entry in table[module]}
+        if declared.get(module) != wanted:
+            yield f"CMakeLists.txt: yeoul_module({module}) has DEPS " \
+                  f"{sorted(declared.get(module, []))}, docs/layers.txt says {sorted(wanted)}"
+
+
 def main(root):
     table = read_table(root / "docs/layers.txt")
-    found = list(violations(root, table)) + list(cycles(table))
+    found = [*violations(root, table), *cycles(table), *cmake_differences(root, table)]
     print("\n".join(found) or "layers: ok")
     return 1 if found else 0
 
