@@ -37,7 +37,6 @@ struct EngineStats {
   int64_t requests_refused = 0;
   int64_t steps = 0;
   double step_seconds = 0;
-  int64_t allocations_in_step = 0;  // 0 by law 5; counted where a hook is installed
 };
 
 // Exclusive hold of one request; destroying it cancels what is still running. Movable.

@@ -69,12 +69,14 @@ class Executor {
 
   // Starts the step; collect waits for it and fills `result`. Neither allocates once every slot has
   // been used. A fault of one item is that item's status; others are not affected. An Error return
-  // means the device is lost and every sequence with it.
+  // means the device is lost and every sequence with it: nothing but the destructor is called
+  // after it, also for the slots that are open.
   virtual Result<void> launch(const StepPlan& plan) = 0;
   virtual Result<void> collect(StepResult& result) = 0;
 
   // Makes the first num_accepted[i] tokens of item i part of its sequence (window rows, partial
-  // pairs, sampler counts) and forgets the rest. Called once per step, by step id, in order.
+  // pairs, sampler counts) and forgets the rest. Called once per step, by step id, in order. 0 for
+  // an item that failed or whose request ends with an error: its slot is closed next.
   virtual void commit(const StepPlan& plan, const StepResult& result,
                       std::span<const int32_t> num_accepted) noexcept = 0;
 

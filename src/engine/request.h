@@ -41,7 +41,8 @@ struct TopLogprob {
   float logprob = 0;
 };
 
-// One generated token of one choice. Fixed size: publishing does not allocate.
+// One generated token of one choice; the stop token that ends a choice is one too (it counts as an
+// output token, and whoever shows text leaves it out). Fixed size: publishing does not allocate.
 struct TokenEvent {
   int32_t choice = 0;
   TokenId token = 0;
@@ -50,7 +51,9 @@ struct TokenEvent {
   std::array<TopLogprob, kMaxTopLogprobs> top;
 };
 
-// One choice ended. Every choice of a request that is not failed as a whole gets exactly one.
+// One choice ended. Every choice of a request that is not failed as a whole gets exactly one; a
+// cancelled request's unfinished choices get theirs with kCancelled. When a request fails, its
+// unfinished choices get none: the error of RequestFinished is theirs.
 struct ChoiceFinished {
   int32_t choice = 0;
   FinishReason reason = FinishReason::kStop;
@@ -64,7 +67,10 @@ struct RequestTimings {
 
 // The one terminal event of a request: nothing follows it.
 struct RequestFinished {
-  Result<void> status;  // an error ends all choices that had not finished
+  // An error ends all choices that had not finished. kCancelled: deadline, slow or absent reader;
+  // kUnavailable: the engine was stopped; others: a fault of this request, or a lost device
+  // (kInternal).
+  Result<void> status;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t output_tokens = 0;  // over all choices

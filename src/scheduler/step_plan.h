@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "base/token.h"
 
 namespace yeoul {
@@ -68,5 +70,9 @@ std::string to_string(const StepPlan& plan);
 
 // JSON text; parse_step_plan(serialize(plan)) == plan.
 std::string serialize(const StepPlan& plan);
+
+// kCorrupt, naming the field, for text that is not such a plan or whose offsets leave its arrays;
+// kInvalidArgument for text that is not JSON.
+Result<StepPlan> parse_step_plan(std::string_view text);
 
 }  // namespace yeoul

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "cache/invariants.h"
+#include "cache/page_pool.h"
+#include "cache/page_reservation.h"
+#include "engine/engine.h"
+#include "engine/live_request.h"
+#include "engine/request_check.h"
+#include "engine/wakeup.h"
+#include "scheduler/invariants.h"
+#include "scheduler/scheduler.h"
+
+namespace yeoul {
+
+// The engine's state between two steps, as plain data.
+struct EngineSnapshot {
+  CacheSnapshot cache;
+  SchedulerSnapshot scheduler;
+  int32_t num_requests = 0;
+};
+
+// The one implementation of Engine; others see it through Engine::create.
+class StepEngine final : public Engine {
+ public:
+  static Result<std::unique_ptr<StepEngine>> create(EngineOptions options,
+                                                    std::unique_ptr<Executor> executor,
+                                                    const Clock& clock);
+  // Every request that has not ended is cancelled. No other call may be under way.
+  ~StepEngine() override;
+
+  Result<RequestHandle> submit(GenerateRequest request) override;
+  StepOutcome step() override;
+  void run(std::stop_token stop) override;
+  void drain() override;
+  bool idle() const override { return num_requests_.load() == 0; }
+  EngineStats stats() const override;
+  const EngineOptions& options() const override { return options_; }
+  ModelShape shape() const override { return shape_; }
+  bool healthy() const override { return healthy_.load(); }
+
+  // Engine thread, between two steps.
+  EngineSnapshot snapshot() const;
+
+ private:
+  // What a slot of the executor belongs to.
+  struct SlotOwner {
+    LiveRequest* request = nullptr;
+    int32_t choice = 0;
+  };
+
+  // What one item of the step leads to.
+  struct Verdict {
+    bool has_token = false;
+    std::optional<FinishReason> finish;  // the choice ends with this token
+  };
+
+  StepEngine(const EngineOptions& options, std::unique_ptr<Executor> executor, const Clock& clock);
+
+  // The verbs of a step, in order.
+  void drain_inbox();
+  void cancel_overdue(TimePoint now);
+  void admit();
+  void pause_for_readers(TimePoint now);
+  PageReservation reserve();
+  Result<void> run_plan(TimePoint now);
+  void judge();
+  void commit(PageReservation& pages) noexcept;
+  void publish(TimePoint now);
+
+  Result<RequestHandle> try_submit(GenerateRequest request);
+  std::unique_ptr<LiveRequest> make_live(GenerateRequest request);
+  Result<void> enqueue(std::unique_ptr<LiveRequest> live);
+  Result<void> start(Sequence& sequence);
+  void judge_token(const StepItem& item, const ItemResult& result, Verdict& verdict);
+  void publish_queue_positions();
+  void publish_item(size_t index, TimePoint now);
+  void push_progress(LiveRequest& request, const ProgressEvent& progress);
+  void end_choice(LiveRequest& request, int32_t choice) noexcept;
+  void fail_request(LiveRequest& request, Error error);
+  void cancel(LiveRequest& request, Error error);
+  void finish(LiveRequest& request);
+  void finish_ended();
+  StepOutcome lose_device(const Error& error);
+  void shut_down();
+  void refresh_gauges();
+  Duration time_to_next_limit() const;
+  LiveRequest& request_of(const Sequence& sequence);
+  SlotOwner& owner(const StepItem& item) { return slots_[static_cast<size_t>(item.slot)]; }
+
+  // Constant after construction.
+  EngineOptions options_;
+  const ModelShape shape_;
+  const RequestLimits limits_;
+  const Clock& clock_;
+  const std::shared_ptr<Wakeup> wakeup_;
+
+  // Any thread.
+  std::mutex submit_mutex_;  // a submission and "no more submissions" do not overlap
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> healthy_{true};
+  std::atomic<int32_t> num_sequences_{0};  // places taken: choices of requests that have not ended
+  std::atomic<int32_t> num_requests_{0};   // terminal event not pushed yet
+  std::atomic<int64_t> num_admitted_{0};
+  std::atomic<int64_t> num_refused_{0};
+  std::atomic<uint64_t> next_id_{1};
+  std::atomic<uint64_t> next_arrival_{0};
+  BoundedQueue<std::unique_ptr<LiveRequest>> inbox_;
+  mutable std::mutex stats_mutex_;
+  EngineStats stats_;  // copy of counters_
+
+  // Engine thread. The pool outlives the sequences that hold its pages.
+  PagePool pool_;
+  Scheduler scheduler_;
+  const std::unique_ptr<Executor> executor_;
+  std::vector<std::unique_ptr<LiveRequest>> live_;
+  std::vector<SlotOwner> slots_;
+  EngineStats counters_;
+
+  // Storage of one step, reserved once: nothing between plan and publish allocates.
+  uint64_t next_step_id_ = 1;
+  StepPlan plan_;
+  StepResult result_;
+  std::vector<int32_t> new_pages_;
+  std::vector<Verdict> verdicts_;
+  std::vector<int32_t> accepted_;
+};
+
+}  // namespace yeoul

@@ -1,0 +1,177 @@
+// StepEngine, what readers see: events, and the one ending of each request.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/step_engine.h"
+
+namespace yeoul {
+
+void StepEngine::publish_item(size_t index, TimePoint now) {
+  const StepItem& item = plan_.items[index];
+  const SlotOwner of = owner(item);
+  LiveRequest& request = *of.request;
+  const auto prompt_len = static_cast<int64_t>(request.request.prompt.size());
+  const bool is_prefill = item.position < prompt_len;
+  if (is_prefill) counters_.prompt_tokens += accepted_[index];
+  if (request.is_failing()) return;
+  if (is_prefill && of.choice == 0)
+    push_progress(request, {.prompt_tokens = prompt_len,
+                            .processed_tokens = item.position + item.num_tokens,
+                            .queue_position = 0});
+  const Verdict& verdict = verdicts_[index];
+  if (verdict.has_token) {
+    const ItemResult& result = result_.items[index];
+    request.stream->push(TokenEvent{.choice = of.choice,
+                                    .token = result.token,
+                                    .logprob = result.logprob,
+                                    .num_top = result.num_top,
+                                    .top = result.top});
+    ++counters_.output_tokens;
+    ++request.output_tokens;
+    if (!request.first_token_at) request.first_token_at = now;
+    request.last_token_at = now;
+  }
+  if (verdict.finish)
+    request.stream->push(ChoiceFinished{.choice = of.choice, .reason = *verdict.finish});
+}
+
+void StepEngine::publish_queue_positions() {
+  int32_t queue_position = 0;
+  for (const Sequence* sequence : scheduler_.waiting()) {
+    ++queue_position;
+    if (sequence->spec().choice != 0) continue;
+    push_progress(request_of(*sequence), {.prompt_tokens = sequence->prompt_len(),
+                                          .processed_tokens = 0,
+                                          .queue_position = queue_position});
+  }
+}
+
+void StepEngine::push_progress(LiveRequest& request, const ProgressEvent& progress) {
+  if (request.last_progress == progress) return;
+  request.last_progress = progress;
+  request.stream->push(progress);
+}
+
+void StepEngine::end_choice(LiveRequest& request, int32_t choice) noexcept {
+  Sequence& sequence = request.choices[static_cast<size_t>(choice)].sequence;
+  if (sequence.phase() == Sequence::Phase::kEnded) return;
+  // After its loss the executor is not called any more.
+  if (sequence.phase() == Sequence::Phase::kRunning && healthy())
+    executor_->close_slot(sequence.slot());
+  scheduler_.remove(sequence);
+  --request.num_unfinished;
+}
+
+void StepEngine::fail_request(LiveRequest& request, Error error) {
+  request.status = tl::unexpected<Error>(std::move(error));
+  for (const LiveRequest::Choice& choice : request.choices)
+    end_choice(request, choice.sequence.spec().choice);
+}
+
+void StepEngine::cancel(LiveRequest& request, Error error) {
+  for (LiveRequest::Choice& choice : request.choices) {
+    if (choice.finished) continue;
+    choice.finished = FinishReason::kCancelled;
+    request.stream->push(ChoiceFinished{.choice = choice.sequence.spec().choice,
+                                        .reason = FinishReason::kCancelled});
+  }
+  fail_request(request, std::move(error));
+}
+
+void StepEngine::finish_ended() {
+  bool any = false;
+  for (const std::unique_ptr<LiveRequest>& request : live_) {
+    if (request->num_unfinished > 0) continue;
+    finish(*request);
+    any = true;
+  }
+  if (any)
+    std::erase_if(live_, [](const std::unique_ptr<LiveRequest>& request) {
+      return request->num_unfinished == 0;
+    });
+}
+
+void StepEngine::finish(LiveRequest& request) {
+  for (SlotOwner& of : slots_)
+    if (of.request == &request) of = {};
+  // Constraints may point into what the reader owns, and the reader may leave after this event.
+  request.request.constraints.clear();
+  ++counters_.requests_finished[static_cast<size_t>(finish_reason(request))];
+  // A reader that sees the end finds the place free and the figures up to date.
+  num_sequences_.fetch_sub(request.request.num_choices);
+  refresh_gauges();
+  request.stream->push(RequestFinished{.status = std::move(request.status),
+                                       .prompt_tokens = std::ssize(request.request.prompt),
+                                       .cached_tokens = 0,
+                                       .output_tokens = request.output_tokens,
+                                       .timings = timings(request)});
+  num_requests_.fetch_sub(1);
+}
+
+StepOutcome StepEngine::lose_device(const Error& error) {
+  {
+    const std::lock_guard lock(submit_mutex_);
+    healthy_.store(false);
+  }
+  drain_inbox();
+  for (const std::unique_ptr<LiveRequest>& request : live_)
+    fail_request(*request, {ErrorCode::kInternal, "the device was lost: " + error.message});
+  finish_ended();
+  return StepOutcome::kFailed;
+}
+
+void StepEngine::shut_down() {
+  drain();
+  drain_inbox();
+  for (const std::unique_ptr<LiveRequest>& request : live_)
+    cancel(*request, {ErrorCode::kUnavailable, "the server is shutting down"});
+  finish_ended();
+}
+
+StepEngine::~StepEngine() {
+  shut_down();
+}
+
+void StepEngine::refresh_gauges() {
+  counters_.running = std::ssize(scheduler_.running());
+  counters_.waiting = std::ssize(scheduler_.waiting());
+  counters_.pages_used = pool_.num_used();
+  const std::lock_guard lock(stats_mutex_);
+  stats_ = counters_;
+}
+
+Duration StepEngine::time_to_next_limit() const {
+  const TimePoint now = clock_.now();
+  Duration rest = std::chrono::hours(1);
+  for (const std::unique_ptr<LiveRequest>& request : live_) {
+    if (request->deadline_at) rest = std::min(rest, *request->deadline_at - now);
+    if (request->paused_since)
+      rest = std::min(rest, *request->paused_since + options_.slow_reader_max - now);
+  }
+  return std::max(rest, Duration::zero());
+}
+
+LiveRequest& StepEngine::request_of(const Sequence& sequence) {
+  const auto found = std::ranges::find_if(live_, [&](const std::unique_ptr<LiveRequest>& request) {
+    return request->id == sequence.spec().request_id;
+  });
+  CHECK(found != live_.end(), "request {} is not live", sequence.spec().request_id);
+  return **found;
+}
+
+EngineSnapshot StepEngine::snapshot() const {
+  EngineSnapshot result = {.cache = yeoul::snapshot(pool_),
+                           .scheduler = yeoul::snapshot(scheduler_),
+                           .num_requests = static_cast<int32_t>(live_.size())};
+  for (const Sequence* sequence : scheduler_.running()) {
+    const std::span<const int32_t> pages = sequence->page_table().pages();
+    result.cache.tables.emplace_back(pages.begin(), pages.end());
+  }
+  return result;
+}
+
+}  // namespace yeoul

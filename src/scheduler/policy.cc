@@ -1,0 +1,63 @@
+#include "scheduler/policy.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace yeoul {
+
+namespace {
+
+template <typename View>
+bool runs_before(const View& a, const View& b) {
+  return a.priority != b.priority ? a.priority > b.priority : a.arrival < b.arrival;
+}
+
+}  // namespace
+
+std::optional<size_t> choose_admission(std::span<const WaitingView> waiting,
+                                       const AdmissionRoom& room) {
+  if (room.slots <= 0) return std::nullopt;
+  std::optional<size_t> barrier;  // the earliest arrival that may not be passed any more
+  std::optional<size_t> best;     // the first in order that fits
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    const WaitingView& view = waiting[i];
+    const bool fits = view.pages_max <= room.pages;
+    if (view.passed_by >= kPassedByMax && (!barrier || view.arrival < waiting[*barrier].arrival))
+      barrier = i;
+    if (fits && (!best || runs_before(view, waiting[*best]))) best = i;
+  }
+  if (!barrier) return best;
+  return waiting[*barrier].pages_max <= room.pages ? barrier : std::nullopt;
+}
+
+void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
+                  std::span<int32_t> granted) {
+  CHECK(granted.size() == running.size(), "{} grants, {} sequences", granted.size(),
+        running.size());
+  int64_t budget = step_tokens_max;
+  const auto is_prefill = [](const RunningView& view) {
+    return view.committed_len < view.prompt_len;
+  };
+  for (size_t i = 0; i < running.size(); ++i) {
+    const RunningView& view = running[i];
+    granted[i] = 0;
+    if (view.is_paused || is_prefill(view)) continue;
+    granted[i] = static_cast<int32_t>(view.known_len - view.committed_len);
+    budget -= granted[i];
+  }
+  CHECK(budget >= 0, "step_tokens_max {} is too small for the decode rows", step_tokens_max);
+  while (budget > 0) {
+    std::optional<size_t> next;
+    for (size_t i = 0; i < running.size(); ++i) {
+      if (granted[i] > 0 || running[i].is_paused || !is_prefill(running[i])) continue;
+      if (!next || runs_before(running[i], running[*next])) next = i;
+    }
+    if (!next) return;
+    const int64_t rest = running[*next].prompt_len - running[*next].committed_len;
+    granted[*next] = static_cast<int32_t>(std::min(rest, budget));
+    budget -= granted[*next];
+  }
+}
+
+}  // namespace yeoul
