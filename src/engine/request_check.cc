@@ -77,6 +77,7 @@ Result<void> check_request(const GenerateRequest& request, const RequestLimits& 
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("constraints: none or one per choice ({}) expected, {} found",
                             request.num_choices, request.constraints.size()));
+  TRY(validate(request.sampling, limits.vocab_size));
   return check_length(request, limits);
 }
 
