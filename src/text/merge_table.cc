@@ -89,7 +89,8 @@ void MergeTable::encode_long(std::string_view piece, std::vector<TokenId>& out) 
   const uint32_t none = count;
   std::vector<Node> nodes(count);
   for (uint32_t i = 0; i < count; ++i) {
-    nodes[i] = {byte_tokens_[static_cast<uint8_t>(piece[i])], kNoRank, i == 0 ? none : i - 1, i + 1};
+    nodes[i] = {byte_tokens_[static_cast<uint8_t>(piece[i])], kNoRank, i == 0 ? none : i - 1,
+                i + 1};
   }
   const auto entry = [](uint32_t rank, uint32_t at) { return uint64_t{rank} << 32 | at; };
   std::vector<uint64_t> heap;

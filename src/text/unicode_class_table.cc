@@ -6,7 +6,8 @@
 namespace yeoul {
 namespace {
 
-constexpr uint8_t L = kLetter, M = kMark, N = kNumber, P = kPunctuation, S = kSymbol, W = kWhiteSpace;
+constexpr uint8_t L = kLetter, M = kMark, N = kNumber;
+constexpr uint8_t P = kPunctuation, S = kSymbol, W = kWhiteSpace;
 
 }  // namespace
 
