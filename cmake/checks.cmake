@@ -1,4 +1,8 @@
 # Checks of the sources themselves as tests, label "check"; tools/checks_test.py proves that each can fail.
+# Debian's Python, because Debian's numpy belongs to it.
+if(EXISTS /usr/bin/python3)
+  set(Python3_EXECUTABLE /usr/bin/python3)
+endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 function(yeoul_check name label)

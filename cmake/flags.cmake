@@ -11,8 +11,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(yeoul_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds
     -Wno-restrict -Wno-dangling-pointer)
 else()
-  # clang 19 blames the caller for a deprecated function inside libstdc++ 12's stable_sort.
-  target_compile_options(yeoul_flags INTERFACE -Wno-deprecated-declarations)
+  # clang 19 blames the caller for a deprecated function inside libstdc++ 12's stable_sort; and to it
+  # -Wconversion includes changes of sign, which to g++ it does not.
+  target_compile_options(yeoul_flags INTERFACE -Wno-deprecated-declarations -Wno-sign-conversion)
 endif()
 target_include_directories(yeoul_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 

@@ -23,6 +23,8 @@ endfunction()
 
 # What the dev preset builds for `make test`: every program labelled unit or property.
 add_custom_target(sanitized_tests)
+# Every fuzz target, for tools/run_fuzzers.py.
+add_custom_target(fuzzers)
 
 # yeoul_test(NAME LABEL label SOURCES file... LIBS target... [TIMEOUT seconds]): one gtest program, one ctest case.
 # Tests run in the repository root and find their data relative to it.
