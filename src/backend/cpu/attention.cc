@@ -1,0 +1,161 @@
+// Window and selected compressed rows under one softmax with a sink (model.md section 3.4 steps 6,
+// 7).
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/sums.h"
+#include "backend/math_functions.h"
+#include "tensor/formats/kv_rows.h"
+
+namespace yeoul::cpu {
+namespace {
+
+inline float exp_of(float x, float) {
+  return exp_float(x);
+}
+inline double exp_of(float x, double) {
+  return exp_double(static_cast<double>(x));
+}
+
+// The keys one row attends to, decoded in lane order, in slot order; slot s of the window holds the
+// (s+1)th oldest visible position, compressed rows follow from slot W on.
+struct Keys {
+  float* rows;  // [count][stride]
+  int64_t stride;
+  int32_t window_count;
+  int32_t count;
+  int32_t slot(int32_t key, int32_t window) const {
+    return key < window_count ? key : window + key - window_count;
+  }
+};
+
+Keys gather_keys(const AttentionArgs& args, int64_t row, Scratch& scratch) {
+  const KvView& view = args.kv_view;
+  const int64_t width = view.layout.head_dim;
+  const ItemView& item = view.items[args.item_of[row]];
+  const int64_t position = args.positions[row];
+  Keys keys{scratch.keys.data(), padded(width), 0, 0};
+  float* natural = scratch.row.data();
+  const std::span<float> decoded(natural, static_cast<size_t>(width));
+  const int64_t oldest =
+      std::max({int64_t{0}, position - view.layout.window + 1, item.window_first});
+  for (int64_t p = oldest; p <= position; ++p) {
+    const uint8_t* codes = view.window_row(item, args.layer, p);
+    decode_fp8_row(codes, codes + width, decoded);
+    to_lane_order(natural, width, keys.rows + keys.count++ * keys.stride);
+  }
+  keys.window_count = keys.count;
+  if (args.source == nullptr) return keys;
+  for (int32_t j = 0; j < args.num_selected[row]; ++j) {
+    int64_t at = 0;
+    const uint8_t* page =
+        view.page_of(item, *args.source, args.selected[row * args.top_k + j], &at);
+    decode_compressed_row(page + args.source->codes_offset + at * view.layout.code_bytes(),
+                          page + args.source->scales_offset + at * view.layout.scale_bytes(),
+                          decoded);
+    to_lane_order(natural, width, keys.rows + keys.count++ * keys.stride);
+  }
+  return keys;
+}
+
+// Running state of one head's online softmax.
+template <typename Acc>
+struct HeadSum {
+  float largest = -1e30f;
+  Acc denominator = 0;
+  Acc* values;     // [stride]
+  Acc* block_sum;  // [stride]
+};
+
+// Keys first .. last-1 share one slot block.
+template <typename Acc>
+void add_block(const float* query, const Keys& keys, int32_t first, int32_t last, int32_t window,
+               float scale, HeadSum<Acc>& head) {
+  Acc dot[kSlotBlock];
+  float p[kSlotBlock] = {};
+  const float* by_slot[kSlotBlock] = {};
+  const int32_t count = last - first;
+  dots(query, keys.rows + first * keys.stride, keys.stride, keys.stride, count, dot);
+  float largest = head.largest;
+  for (int32_t j = 0; j < count; ++j) {
+    p[j] = static_cast<float>(dot[j]) * scale;
+    largest = p[j] > largest ? p[j] : largest;
+  }
+  const Acc rescale = exp_of(head.largest - largest, Acc{});
+  Acc sum = 0;
+  float weights[kSlotBlock] = {};
+  for (int32_t j = 0; j < count; ++j) {
+    const Acc e = exp_of(p[j] - largest, Acc{});
+    sum += e;
+    const int32_t slot = keys.slot(first + j, window) % kSlotBlock;
+    weights[slot] = round_bf16(static_cast<float>(e));
+    by_slot[slot] = keys.rows + (first + j) * keys.stride;
+  }
+  std::fill_n(head.block_sum, keys.stride, Acc{0});
+  add_values(weights, by_slot, kSlotBlock, keys.stride, head.block_sum);
+  head.denominator = std::fma(head.denominator, rescale, sum);
+  for (int64_t d = 0; d < keys.stride; ++d) {
+    head.values[d] = std::fma(head.values[d], rescale, head.block_sum[d]);
+  }
+  head.largest = largest;
+}
+
+}  // namespace
+
+template <typename Acc>
+void CpuOps<Acc>::attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin,
+                               int32_t head_end, Scratch& scratch) {
+  const int64_t row = args.rows[static_cast<size_t>(i)];
+  const int64_t width = args.kv_view.layout.head_dim;
+  const int32_t window = args.kv_view.layout.window;
+  const Keys keys = gather_keys(args, row, scratch);
+  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
+  Acc* buffers = reinterpret_cast<Acc*>(scratch.sums.data());
+  for (int32_t h = head_begin; h < head_end; ++h) {
+    to_lane_order(args.queries + (i * args.heads + h) * width, width, scratch.query.data());
+    HeadSum<Acc> head{.values = buffers, .block_sum = buffers + keys.stride};
+    std::fill_n(head.values, keys.stride, Acc{0});
+    for (int32_t first = 0; first < keys.count;) {
+      const int32_t block = keys.slot(first, window) / kSlotBlock;
+      int32_t last = first + 1;
+      while (last < keys.count && keys.slot(last, window) / kSlotBlock == block) ++last;
+      add_block(scratch.query.data(), keys, first, last, window, scale, head);
+      first = last;
+    }
+    head.denominator += exp_of(args.sink[h] - head.largest, Acc{});
+    float lanes[kHeadDimMax];
+    float natural[kHeadDimMax];
+    for (int64_t d = 0; d < keys.stride; ++d) {
+      lanes[d] = static_cast<float>(head.values[d] / head.denominator);
+    }
+    from_lane_order(lanes, width, natural);
+    Bf16* out = args.out + (i * args.heads + h) * width;
+    for (int64_t d = 0; d < width; ++d) out[d] = to_bf16(natural[d]);
+  }
+}
+
+template <typename Acc>
+void CpuOps<Acc>::attention(const AttentionArgs& args) {
+  const auto rows = static_cast<int64_t>(args.rows.size());
+  const int64_t keys_max = args.kv_view.layout.window + (args.source == nullptr ? 0 : args.top_k);
+  // Few rows: several tasks a row, each with some of its heads.
+  const int64_t parts =
+      rows >= pool_.num_threads() ? 1 : std::min<int64_t>(pool_.num_threads(), args.heads);
+  const int64_t operations = 2 * keys_max * args.kv_view.layout.head_dim * args.heads / parts;
+  for_each(rows * parts, operations, [&](int64_t task, Scratch& scratch) {
+    const int64_t part = task % parts;
+    attend_heads(args, task / parts, static_cast<int32_t>(part * args.heads / parts),
+                 static_cast<int32_t>((part + 1) * args.heads / parts), scratch);
+  });
+}
+
+template void CpuOps<float>::attend_heads(const AttentionArgs&, int64_t, int32_t, int32_t,
+                                          Scratch&);
+template void CpuOps<double>::attend_heads(const AttentionArgs&, int64_t, int32_t, int32_t,
+                                           Scratch&);
+template void CpuOps<float>::attention(const AttentionArgs&);
+template void CpuOps<double>::attention(const AttentionArgs&);
+
+}  // namespace yeoul::cpu

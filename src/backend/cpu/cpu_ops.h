@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/thread_pool.h"
+#include "backend/ops.h"
+
+namespace yeoul {
+
+// Upper bounds of what one step brings; the workspace is sized from them.
+struct OpsLimits {
+  int64_t linear_inputs_max = 0;  // widest input of any linear layer
+  int64_t hidden = 0;
+  int32_t copies = 0;
+  int32_t heads = 0;
+  int32_t head_dim = 0;
+  int32_t window = 0;
+  int32_t top_k = 0;
+  int32_t index_heads = 0;
+  int32_t index_head_dim = 0;
+  int64_t index_rows_max = 0;  // compressed rows a sequence may have
+  int32_t block_size = 0;      // of candidate blocks
+  int32_t experts = 0;
+  int64_t expert_width = 0;
+};
+
+enum class Accumulate : uint8_t { kFloat, kDouble };
+
+// The scalar path: the specification of every op (docs/numerics.md), in plain loops.
+// `pool` is borrowed for the life of the object.
+std::unique_ptr<Ops> make_cpu_ops(Accumulate accumulate, ThreadPool& pool, const OpsLimits& limits);
+
+// Bytes of workspace make_cpu_ops allocates.
+int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads);
+
+namespace cpu {
+
+// Rows of a linear layer that share one expansion of the weights.
+inline constexpr int64_t kRowBlock = 128;
+// Outputs of one task of a linear layer.
+inline constexpr int64_t kOutputTile = 16;
+// Slots of one attention block (model.md section 3.4; the release's kernel cuts over slots).
+inline constexpr int kSlotBlock = 64;
+inline constexpr int kHeadDimMax = 1024;
+inline constexpr int kCopiesMax = 8;
+
+// Buffers of one thread, each large enough for the op that needs most.
+struct Scratch {
+  std::vector<float> row;   // one natural row
+  std::vector<float> tile;  // kOutputTile expanded weight rows, two matrices
+  std::vector<float> keys;  // attention: decoded keys in lane order
+  std::vector<float> query;
+  std::vector<double> sums;      // attention: block sum and running sum
+  std::vector<float> scores;     // index scores of one row
+  std::vector<float> block_max;  // candidate blocks
+  std::vector<int32_t> order;    // selection
+  std::vector<int8_t> query_codes;
+  std::vector<float> query_scales;
+};
+
+template <typename Acc>
+class CpuOps final : public Ops {
+ public:
+  CpuOps(ThreadPool& pool, const OpsLimits& limits);
+
+  const char* numerics_id() const override;
+  void embed(const EmbedArgs& args) override;
+  void mixes(const MixesArgs& args) override;
+  void collapse(const CollapseArgs& args) override;
+  void expand(const ExpandArgs& args) override;
+  void rms_norm(const RmsNormArgs& args) override;
+  void linear(const LinearArgs& args) override;
+  void rope_table(const RopeTableArgs& args) override;
+  void rope(const RopeArgs& args) override;
+  void stage_window(const StageWindowArgs& args) override;
+  void compress_pairs(const CompressPairsArgs& args) override;
+  void store_compressed(const StoreCompressedArgs& args) override;
+  void index_select(const IndexSelectArgs& args) override;
+  void attention(const AttentionArgs& args) override;
+  void route(const RouteArgs& args) override;
+  void expert(const ExpertArgs& args) override;
+  void combine(const CombineArgs& args) override;
+  void engram_decode(const EngramDecodeArgs& args) override;
+  void engram_inject(const EngramInjectArgs& args) override;
+
+ private:
+  // Runs body(task, scratch) over the pool, or on the caller alone when the job is too small to
+  // share.
+  template <typename Body>
+  void for_each(int64_t num_tasks, int64_t operations_per_task, const Body& body) {
+    if (num_tasks * operations_per_task < kSharedJobMin) {
+      for (int64_t task = 0; task < num_tasks; ++task) body(task, scratch_[0]);
+      return;
+    }
+    pool_.run(num_tasks,
+              [&](int64_t task, int thread) { body(task, scratch_[static_cast<size_t>(thread)]); });
+  }
+  // x rows (by index when rows is not empty) as lane-order operands in operands_.
+  void load_operands(const Bf16* x, int64_t stride, const int32_t* rows, int64_t num_rows,
+                     int64_t width, ActivationRule rule);
+  void select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch);
+  void attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin, int32_t head_end,
+                    Scratch& scratch);
+
+  static constexpr int64_t kSharedJobMin = 1 << 16;  // multiply-adds worth waking a thread for
+
+  ThreadPool& pool_;
+  OpsLimits limits_;
+  std::vector<Scratch> scratch_;
+  std::vector<float> operands_;     // [kRowBlock][padded inputs]
+  std::vector<float> activations_;  // [kRowBlock][expert width]
+};
+
+}  // namespace cpu
+}  // namespace yeoul

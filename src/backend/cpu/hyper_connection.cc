@@ -1,0 +1,143 @@
+// mHC: mixes, collapse, expand, and the embedding that fills the streams (model.md
+// sections 3.2, 3.3).
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/sums.h"
+#include "backend/math_functions.h"
+
+namespace yeoul::cpu {
+namespace {
+
+// C = softmax over k of each row j, + eps, columns normalised; then rows and columns in turn.
+void sinkhorn(double* comb, int copies, int iters, double eps) {
+  for (int j = 0; j < copies; ++j) {
+    double* row = comb + j * copies;
+    double largest = row[0], sum = 0;
+    for (int k = 1; k < copies; ++k) largest = row[k] > largest ? row[k] : largest;
+    for (int k = 0; k < copies; ++k) sum += row[k] = exp_double(row[k] - largest);
+    for (int k = 0; k < copies; ++k) row[k] = row[k] / sum + eps;
+  }
+  const auto normalise_columns = [&] {
+    for (int k = 0; k < copies; ++k) {
+      double sum = 0;
+      for (int j = 0; j < copies; ++j) sum += comb[j * copies + k];
+      for (int j = 0; j < copies; ++j) comb[j * copies + k] /= sum + eps;
+    }
+  };
+  normalise_columns();
+  for (int i = 1; i < iters; ++i) {
+    for (int j = 0; j < copies; ++j) {
+      double sum = 0;
+      for (int k = 0; k < copies; ++k) sum += comb[j * copies + k];
+      for (int k = 0; k < copies; ++k) comb[j * copies + k] /= sum + eps;
+    }
+    normalise_columns();
+  }
+}
+
+}  // namespace
+
+template <typename Acc>
+void CpuOps<Acc>::embed(const EmbedArgs& args) {
+  const auto hidden = static_cast<size_t>(args.hidden);
+  for (size_t t = 0; t < args.tokens.size(); ++t) {
+    const bool injected = args.embeds != nullptr && args.is_image[t] != 0;
+    const Bf16* source =
+        injected ? args.embeds + t * hidden : args.table + args.tokens[t] * args.hidden;
+    for (size_t c = 0; c < static_cast<size_t>(args.copies); ++c) {
+      std::copy_n(source, hidden,
+                  args.streams + (t * static_cast<size_t>(args.copies) + c) * hidden);
+    }
+  }
+}
+
+template <typename Acc>
+void CpuOps<Acc>::mixes(const MixesArgs& args) {
+  const int copies = args.copies, outputs = 2 * copies + copies * copies;
+  const int64_t width = args.hidden * copies;
+  for_each(static_cast<int64_t>(args.rows.size()), width * outputs, [&](int64_t i, Scratch& s) {
+    const int64_t row = args.rows[static_cast<size_t>(i)];
+    float* v = s.row.data();
+    for (int64_t k = 0; k < width; ++k) v[k] = to_float(args.streams[row * width + k]);
+    Acc square = 0;
+    dot_wide(v, v, width, &square);
+    const Acc root = std::sqrt(square / static_cast<Acc>(width) + static_cast<Acc>(args.norm_eps));
+    double comb[kCopiesMax * kCopiesMax];
+    for (int o = 0; o < outputs; ++o) {
+      Acc sum = 0;
+      dot_wide(v, args.fn + o * width, width, &sum);
+      const int group = o < copies ? 0 : o < 2 * copies ? 1 : 2;
+      const float scaled = static_cast<float>(sum / root) * args.scale[group];
+      const float m = scaled + args.base[o];
+      if (group == 0) {
+        args.pre[row * copies + o] = sigmoid(m) + args.hc_eps;
+      } else if (group == 1) {
+        args.post[row * copies + o - copies] = 2.0f * sigmoid(m);
+      } else {
+        comb[o - 2 * copies] = m;
+      }
+    }
+    sinkhorn(comb, copies, args.sinkhorn_iters, static_cast<double>(args.hc_eps));
+    for (int c = 0; c < copies * copies; ++c) {
+      args.comb[row * copies * copies + c] = static_cast<float>(comb[c]);
+    }
+  });
+}
+
+template <typename Acc>
+void CpuOps<Acc>::collapse(const CollapseArgs& args) {
+  const int64_t hidden = args.hidden, copies = args.copies;
+  for_each(static_cast<int64_t>(args.rows.size()), hidden * copies, [&](int64_t i, Scratch&) {
+    const int64_t row = args.rows[static_cast<size_t>(i)];
+    const Bf16* x = args.streams + row * copies * hidden;
+    const float* pre = args.pre + row * copies;
+    for (int64_t d = 0; d < hidden; ++d) {
+      Acc sum = static_cast<Acc>(pre[0]) * static_cast<Acc>(to_float(x[d]));
+      for (int64_t c = 1; c < copies; ++c) {
+        sum =
+            std::fma(static_cast<Acc>(pre[c]), static_cast<Acc>(to_float(x[c * hidden + d])), sum);
+      }
+      args.out[i * hidden + d] = to_bf16(static_cast<float>(sum));
+    }
+  });
+}
+
+template <typename Acc>
+void CpuOps<Acc>::expand(const ExpandArgs& args) {
+  const int64_t hidden = args.hidden, copies = args.copies;
+  for_each(static_cast<int64_t>(args.rows.size()), hidden * copies * copies,
+           [&](int64_t i, Scratch&) {
+             const int64_t row = args.rows[static_cast<size_t>(i)];
+             Bf16* x = args.streams + row * copies * hidden;
+             const float* post = args.post + row * copies;
+             const float* comb = args.comb + row * copies * copies;
+             for (int64_t d = 0; d < hidden; ++d) {
+               const Acc o = static_cast<Acc>(to_float(args.x[i * hidden + d]));
+               Acc old[kCopiesMax];
+               for (int64_t j = 0; j < copies; ++j) {
+                 old[j] = static_cast<Acc>(to_float(x[j * hidden + d]));
+               }
+               for (int64_t k = 0; k < copies; ++k) {
+                 Acc sum = static_cast<Acc>(post[k]) * o;
+                 for (int64_t j = 0; j < copies; ++j) {
+                   sum = std::fma(static_cast<Acc>(comb[j * copies + k]), old[j], sum);
+                 }
+                 x[k * hidden + d] = to_bf16(static_cast<float>(sum));
+               }
+             }
+           });
+}
+
+template void CpuOps<float>::embed(const EmbedArgs&);
+template void CpuOps<double>::embed(const EmbedArgs&);
+template void CpuOps<float>::mixes(const MixesArgs&);
+template void CpuOps<double>::mixes(const MixesArgs&);
+template void CpuOps<float>::collapse(const CollapseArgs&);
+template void CpuOps<double>::collapse(const CollapseArgs&);
+template void CpuOps<float>::expand(const ExpandArgs&);
+template void CpuOps<double>::expand(const ExpandArgs&);
+
+}  // namespace yeoul::cpu

@@ -1,0 +1,261 @@
+#include "backend/cpu/sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "tensor/formats/fp4_e2m1.h"
+#include "tensor/formats/fp8_e4m3.h"
+#include "tensor/formats/ue8m0.h"
+
+// The loops below are compiled for several instruction sets and chosen at load time. fma and the
+// basic operations are exact by definition, so every version gives the same bits. ThreadSanitizer
+// does not get along with the resolvers, so it sees the baseline only.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
+#if defined(__clang__)
+#define YEOUL_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define YEOUL_CLONES \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), optimize("O3")))
+#endif
+#else
+#define YEOUL_CLONES
+#endif
+
+namespace yeoul::cpu {
+namespace {
+
+// A denormal becomes a zero of its sign, as vdpbf16ps does with operands and results.
+[[gnu::always_inline]] inline float flush(float x) {
+  const uint32_t u = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((u & 0x7F800000u) == 0 ? u & 0x80000000u : u);
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline Acc lane_step(float a, float b, Acc acc) {
+  if constexpr (sizeof(Acc) == sizeof(float)) {
+    return flush(std::fma(a, b, acc));
+  } else {
+    return acc + static_cast<double>(a) * static_cast<double>(b);  // the product is exact
+  }
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline Acc join_lanes(Acc* lanes) {
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+// Pairs of segments, again and again; an odd one moves up.
+template <typename Acc>
+[[gnu::always_inline]] inline Acc join_segments(Acc* sums, int64_t count) {
+  while (count > 1) {
+    const int64_t pairs = count / 2;
+    for (int64_t i = 0; i < pairs; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    if (count % 2 != 0) sums[pairs] = sums[count - 1];
+    count = pairs + count % 2;
+  }
+  return sums[0];
+}
+
+// kOutputs dots at once: their chains do not depend on each other, which hides the fma latency.
+template <typename Acc, int kOutputs>
+[[gnu::always_inline]] inline void dot_block(const float* x, const float* w, int64_t w_stride,
+                                             int64_t k, Acc* out) {
+  Acc segment_sums[kOutputs][kMaxSegments];
+  int64_t segment = 0;
+  for (int64_t start = 0; start < k; start += kSegment, ++segment) {
+    const int64_t end = std::min(start + kSegment, k);
+    Acc lanes[kOutputs][kLanes] = {};
+    for (int64_t i = start; i < end; i += kLanes) {  // odd elements and even ones alternate
+      for (int o = 0; o < kOutputs; ++o) {
+        const float* weights = w + o * w_stride + i;
+        for (int64_t l = 0; l < kLanes; ++l) {
+          lanes[o][l] = lane_step(x[i + l], weights[l], lanes[o][l]);
+        }
+      }
+    }
+    for (int o = 0; o < kOutputs; ++o) segment_sums[o][segment] = join_lanes(lanes[o]);
+  }
+  for (int o = 0; o < kOutputs; ++o) {
+    out[o] = segment == 0 ? Acc{0} : join_segments(segment_sums[o], segment);
+  }
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline void dots_loop(const float* x, const float* w, int64_t w_stride,
+                                             int64_t k, int64_t count, Acc* out) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) dot_block<Acc, 4>(x, w + j * w_stride, w_stride, k, out + j);
+  for (; j < count; ++j) dot_block<Acc, 1>(x, w + j * w_stride, w_stride, k, out + j);
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline Acc natural_dot(const float* a, const float* b, int64_t k) {
+  Acc segment_sums[kMaxSegments];
+  int64_t segment = 0;
+  for (int64_t start = 0; start < k; start += kSegment, ++segment) {
+    const int64_t end = std::min(start + kSegment, k);
+    Acc lanes[kLanes] = {};
+    int64_t i = start;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) {
+        if constexpr (sizeof(Acc) == sizeof(float)) {
+          lanes[l] = std::fma(a[i + l], b[i + l], lanes[l]);
+        } else {
+          lanes[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
+        }
+      }
+    }
+    for (int64_t l = 0; i + l < end; ++l) {  // the padding with +0 changes nothing
+      if constexpr (sizeof(Acc) == sizeof(float)) {
+        lanes[l] = std::fma(a[i + l], b[i + l], lanes[l]);
+      } else {
+        lanes[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
+      }
+    }
+    segment_sums[segment] = join_lanes(lanes);
+  }
+  return segment == 0 ? Acc{0} : join_segments(segment_sums, segment);
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline void add_value(float p, const float* key, int64_t width, Acc* sum) {
+  for (int64_t d = 0; d < width; ++d) {
+    if constexpr (sizeof(Acc) == sizeof(float)) {
+      sum[d] = std::fma(p, key[d], sum[d]);
+    } else {
+      sum[d] += static_cast<double>(p) * static_cast<double>(key[d]);
+    }
+  }
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline void add_values_loop(const float* p, const float* const* keys,
+                                                   int num_slots, int64_t width, Acc* sum) {
+  for (int slot = 0; slot < num_slots; slot += 2) {
+    if (slot + 1 < num_slots && keys[slot + 1] != nullptr) {
+      add_value(p[slot + 1], keys[slot + 1], width, sum);
+    }
+    if (keys[slot] != nullptr) add_value(p[slot], keys[slot], width, sum);
+  }
+}
+
+void expand_bf16(const Weight& weight, int64_t row, float* out) {
+  const auto* values = reinterpret_cast<const Bf16*>(weight.data) + row * weight.cols;
+  to_lane_order(values, weight.cols, out);
+}
+
+YEOUL_CLONES void expand_fp8(const uint8_t* codes, const uint8_t* scales, int64_t cols,
+                             float* out) {
+  for (int64_t g = 0; g < cols; g += kGroup) {
+    const float scale = ue8m0_to_float(scales[g / kGroup]);
+    const int64_t n = std::min(kGroup, cols - g);
+    float values[kGroup] = {};
+    for (int64_t i = 0; i < n; ++i) values[i] = flush(e4m3_to_float(codes[g + i]) * scale);
+    for (int64_t l = 0; l < kLanes; ++l) {
+      out[g + l] = values[2 * l + 1];
+      out[g + kLanes + l] = values[2 * l];
+    }
+  }
+}
+
+YEOUL_CLONES void expand_fp4(const uint8_t* codes, const uint8_t* scales, int64_t cols,
+                             float* out) {
+  for (int64_t g = 0; g < cols; g += kGroup) {
+    const float scale = ue8m0_to_float(scales[g / kGroup]);
+    const uint8_t* pairs = codes + g / 2;
+    for (int64_t l = 0; l < kLanes; ++l) {
+      out[g + l] = flush(kE2m1Values[pairs[l] >> 4] * scale);
+      out[g + kLanes + l] = flush(kE2m1Values[pairs[l] & 15] * scale);
+    }
+  }
+}
+
+template <typename Value>
+void lane_order(const Value* x, int64_t n, float* out) {
+  const auto value = [x](int64_t i) {
+    if constexpr (sizeof(Value) == sizeof(Bf16)) {
+      return flush(to_float(x[i]));
+    } else {
+      return flush(x[i]);
+    }
+  };
+  const int64_t whole = n / kGroup * kGroup;
+  for (int64_t g = 0; g < whole; g += kGroup) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      out[g + l] = value(g + 2 * l + 1);
+      out[g + kLanes + l] = value(g + 2 * l);
+    }
+  }
+  if (whole == n) return;
+  std::memset(out + whole, 0, kGroup * sizeof(float));
+  for (int64_t i = whole; i < n; ++i) {
+    out[whole + (i % 2 != 0 ? 0 : kLanes) + (i - whole) / 2] = value(i);
+  }
+}
+
+}  // namespace
+
+void to_lane_order(const Bf16* x, int64_t n, float* out) {
+  lane_order(x, n, out);
+}
+void to_lane_order(const float* x, int64_t n, float* out) {
+  lane_order(x, n, out);
+}
+
+void from_lane_order(const float* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t g = i / kGroup * kGroup;
+    out[i] = x[g + (i % 2 != 0 ? 0 : kLanes) + (i - g) / 2];
+  }
+}
+
+void expand_row(const Weight& weight, int64_t row, float* out) {
+  DCHECK(row >= 0 && row < weight.rows);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(weight.data);
+  switch (weight.format) {
+    case WeightFormat::kBf16:
+      expand_bf16(weight, row, out);
+      return;
+    case WeightFormat::kFp8:
+      expand_fp8(bytes + row * weight.cols, weight.scales + row / 32 * ((weight.cols + 31) / 32),
+                 weight.cols, out);
+      return;
+    case WeightFormat::kFp4:
+      expand_fp4(bytes + row * weight.cols / 2, weight.scales + row * (weight.cols / 32),
+                 weight.cols, out);
+      return;
+  }
+}
+
+YEOUL_CLONES void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t count,
+                       float* out) {
+  dots_loop(x, w, w_stride, k, count, out);
+}
+YEOUL_CLONES void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t count,
+                       double* out) {
+  dots_loop(x, w, w_stride, k, count, out);
+}
+
+YEOUL_CLONES float dot_float(const float* a, const float* b, int64_t k) {
+  return natural_dot<float>(a, b, k);
+}
+YEOUL_CLONES double dot_double(const float* a, const float* b, int64_t k) {
+  return natural_dot<double>(a, b, k);
+}
+
+YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_slots, int64_t width,
+                             float* sum) {
+  add_values_loop(p, keys, num_slots, width, sum);
+}
+YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_slots, int64_t width,
+                             double* sum) {
+  add_values_loop(p, keys, num_slots, width, sum);
+}
+
+}  // namespace yeoul::cpu

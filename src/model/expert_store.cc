@@ -1,0 +1,111 @@
+#include "model/expert_store.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fault.h"
+
+namespace yeoul {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::string prefix_of(const ModelConfig& config, int32_t layer) {
+  const int32_t layers = config.num_hidden_layers;
+  return layer < layers ? fmt::format("layers.{}", layer) : fmt::format("mtp.{}", layer - layers);
+}
+
+int32_t experts_of(const ModelConfig& config, int32_t layer) {
+  return layer < config.num_hidden_layers ? config.n_routed_experts
+                                          : config.dspark_n_routed_experts;
+}
+
+}  // namespace
+
+uint64_t ExpertStore::total_bytes(const Checkpoint& checkpoint) {
+  uint64_t total = 0;
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    if (entry.name.find(".ffn.experts.") != std::string::npos) total += aligned(entry.num_bytes);
+  }
+  return total;
+}
+
+Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
+    std::shared_ptr<const Checkpoint> checkpoint) {
+  auto store = std::unique_ptr<ExpertStore>(new ExpertStore());
+  const ModelConfig& config = checkpoint->config();
+  store->total_bytes_ = store->memory_len_ = total_bytes(*checkpoint);
+  void* memory = ::mmap(nullptr, store->memory_len_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("{} bytes of address space for the experts: {}", store->memory_len_,
+                            std::strerror(errno)));
+  }
+  store->memory_ = static_cast<std::byte*>(memory);
+  std::byte* next = store->memory_;
+  const int32_t layers = config.num_hidden_layers + config.num_nextn_predict_layers;
+  for (int32_t layer = 0; layer < layers; ++layer) {
+    std::vector<Expert>& experts = store->layers_.emplace_back();
+    experts.resize(static_cast<size_t>(experts_of(config, layer)));
+    for (size_t e = 0; e < experts.size(); ++e) {
+      Weight* weights[3] = {&experts[e].weights.w1, &experts[e].weights.w2, &experts[e].weights.w3};
+      for (size_t w = 0; w < 3; ++w) {
+        const std::string name =
+            fmt::format("{}.ffn.experts.{}.w{}", prefix_of(config, layer), e, w + 1);
+        Part* parts = experts[e].parts + 2 * w;
+        TRY_ASSIGN(parts[0].entry, checkpoint->find(name + ".weight"));
+        TRY_ASSIGN(parts[1].entry, checkpoint->find(name + ".scale"));
+        for (size_t p = 0; p < 2; ++p) {
+          parts[p].memory = next;
+          next += aligned(parts[p].entry->num_bytes);
+        }
+        *weights[w] = {WeightFormat::kFp4, parts[0].memory,
+                       reinterpret_cast<const uint8_t*>(parts[1].memory), parts[0].entry->shape[0],
+                       2 * parts[0].entry->shape[1]};
+      }
+    }
+  }
+  store->checkpoint_ = std::move(checkpoint);
+  return store;
+}
+
+ExpertStore::~ExpertStore() {
+  if (memory_ != nullptr) ::munmap(memory_, memory_len_);
+}
+
+ExpertStore::Expert& ExpertStore::at(int32_t layer, int32_t expert) {
+  DCHECK(layer >= 0 && static_cast<size_t>(layer) < layers_.size());
+  std::vector<Expert>& experts = layers_[static_cast<size_t>(layer)];
+  DCHECK(expert >= 0 && static_cast<size_t>(expert) < experts.size());
+  return experts[static_cast<size_t>(expert)];
+}
+
+Result<const ExpertWeights*> ExpertStore::fetch(int32_t layer, int32_t expert) {
+  Expert& entry = at(layer, expert);
+  const uint64_t key = static_cast<uint64_t>(layer) << 32 | static_cast<uint64_t>(expert);
+  if (fault_fires(FaultPoint::kWeightRead, key)) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("layer {} expert {}: read failed (injected)", layer, expert));
+  }
+  if (entry.is_resident) return &entry.weights;
+  for (const Part& part : entry.parts) {
+    if (auto read = checkpoint_->read(*part.entry, {part.memory, part.entry->num_bytes}); !read) {
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("layer {} expert {}: {}", layer, expert, read.error().message));
+    }
+    resident_bytes_ += part.entry->num_bytes;
+  }
+  entry.is_resident = true;
+  return &entry.weights;
+}
+
+}  // namespace yeoul
