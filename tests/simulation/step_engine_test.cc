@@ -1,0 +1,457 @@
+#include "engine/step_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fault.h"
+#include "house.h"
+
+namespace yeoul::simulation {
+namespace {
+
+std::vector<TokenId> script_tokens(const House& house, const Question& question,
+                                   int32_t choice = 0) {
+  return expected_choice(house.options.script, question, choice).tokens;
+}
+
+TEST(StepEngine, a_request_gets_its_tokens_one_end_and_its_figures) {
+  House house;
+  const Question question = make_question(1, 10, 5);
+  RequestHandle handle = house.submit(question);
+  EXPECT_EQ(house.settle(), StepOutcome::kIdle);
+  const Answer answer = read(handle);
+  EXPECT_EQ(answer.tokens[0], script_tokens(house, question));
+  EXPECT_EQ(answer.finished[0], FinishReason::kLength);
+  ASSERT_TRUE(answer.ending);
+  EXPECT_TRUE(answer.ending->status);
+  EXPECT_EQ(answer.ending->prompt_tokens, 10);
+  EXPECT_EQ(answer.ending->output_tokens, 5);
+  EXPECT_TRUE(house.engine->idle());
+  const EngineStats stats = house.engine->stats();
+  EXPECT_EQ(stats.prompt_tokens, 10);
+  EXPECT_EQ(stats.output_tokens, 5);
+  EXPECT_EQ(stats.steps, 5);
+  EXPECT_EQ(stats.pages_used, 0);
+  EXPECT_EQ(stats.pages_total, 400);
+  EXPECT_EQ(stats.requests_finished[static_cast<int>(FinishReason::kLength)], 1);
+}
+
+TEST(StepEngine, a_stop_token_is_published_and_ends_the_choice) {
+  House house;
+  Question question = make_question(2, 6, 40);
+  question.stop_token_ids = {script_tokens(house, question)[3]};
+  RequestHandle handle = house.submit(question);
+  house.settle();
+  const Answer answer = read(handle);
+  EXPECT_EQ(answer.finished[0], FinishReason::kStop);
+  EXPECT_EQ(answer.tokens[0].back(), question.stop_token_ids[0]);
+  EXPECT_EQ(answer.tokens[0], script_tokens(house, question));
+}
+
+TEST(StepEngine, without_max_tokens_the_context_is_the_end) {
+  HouseOptions options;
+  options.engine.context_max = 30;
+  House house(options);
+  const Question asked = make_question(3, 10, 0);
+  RequestHandle handle = house.submit(asked);
+  house.settle();
+  const Answer answer = read(handle);
+  EXPECT_EQ(answer.tokens[0].size(), 20u);
+  EXPECT_EQ(answer.finished[0], FinishReason::kLength);
+}
+
+TEST(StepEngine, timings_follow_the_clock) {
+  HouseOptions options;
+  options.engine.step_tokens_max = 16;
+  House house(options);
+  RequestHandle handle = house.submit(make_question(4, 32, 3));
+  house.clock.advance(std::chrono::seconds(2));
+  house.settle();
+  const RequestTimings timings = read(handle).ending->timings;
+  // Two prefill steps of 16 tokens, then two decode steps: 1 ms a step and 10 us a token.
+  EXPECT_DOUBLE_EQ(timings.queue_s, 2.0);
+  EXPECT_NEAR(timings.prefill_s, 2 * 1.16e-3, 1e-9);
+  EXPECT_NEAR(timings.decode_s, 2 * 1.01e-3, 1e-9);
+  EXPECT_NEAR(house.engine->stats().step_seconds, 2 * 1.16e-3 + 2 * 1.01e-3, 1e-9);
+}
+
+TEST(StepEngine, progress_tells_the_place_in_the_queue_and_the_tokens_read) {
+  HouseOptions options;
+  options.engine.parallel = 1;
+  options.engine.step_tokens_max = 4;
+  House house(options);
+  RequestHandle first = house.submit(make_question(5, 8, 1));
+  RequestHandle second = house.submit(make_question(6, 8, 1));
+  RequestHandle third = house.submit(make_question(7, 8, 2));
+  Answer answer;
+  for (int i = 0; i < 6; ++i) {
+    house.engine->step();
+    read_into(answer, third);
+  }
+  const std::vector<ProgressEvent> expected = {{8, 0, 2}, {8, 0, 1}, {8, 4, 0}, {8, 8, 0}};
+  EXPECT_EQ(answer.progress, expected);
+}
+
+TEST(StepEngine, choices_are_sequences_of_their_own) {
+  House house;
+  Question question = make_question(8, 12, 6);
+  question.num_choices = 3;
+  RequestHandle handle = house.submit(question);
+  house.settle();
+  const Answer answer = read(handle);
+  for (int32_t choice = 0; choice < 3; ++choice)
+    EXPECT_EQ(answer.tokens[static_cast<size_t>(choice)], script_tokens(house, question, choice));
+  EXPECT_NE(answer.tokens[0], answer.tokens[1]);
+  EXPECT_EQ(answer.ending->output_tokens, 18);
+}
+
+TEST(StepEngine, a_constraint_ends_its_choice_with_stop) {
+  House house;
+  Question question = make_question(9, 5, 20);
+  question.constraints = {{.end_after = 4}};
+  RequestHandle handle = house.submit(question);
+  house.settle();
+  const Answer answer = read(handle);
+  EXPECT_EQ(answer.tokens[0].size(), 4u);
+  EXPECT_EQ(answer.finished[0], FinishReason::kStop);
+  EXPECT_EQ(house.constraints_alive, 0);
+}
+
+TEST(StepEngine, constraints_are_gone_when_the_reader_learns_of_the_end) {
+  House house;
+  Question question = make_question(10, 5, 3);
+  question.constraints = {{}};
+  RequestHandle handle = house.submit(question);
+  int64_t alive_at_end = -1;
+  handle.events().set_notifier([&] { alive_at_end = house.constraints_alive; });
+  house.settle();
+  EXPECT_EQ(alive_at_end, 0);
+}
+
+// Runs 16 requests, the eighth spoiled by `spoil`; the other 15 answers must be those of a run
+// without it. Returns the ending of the spoiled one.
+RequestFinished run_sixteen(void (*spoil)(Question&), double fault_rate = 0) {
+  std::vector<std::vector<std::vector<TokenId>>> runs;
+  RequestFinished ending;
+  for (const bool with_spoiled : {false, true}) {
+    HouseOptions options;
+    options.script.fault_rate = fault_rate;
+    House house(options);
+    std::vector<RequestHandle> handles;
+    for (uint64_t i = 0; i < 16; ++i) {
+      Question question = make_question(100 + i, 20 + static_cast<int64_t>(i), 12);
+      if (i == 7 && !with_spoiled) continue;
+      if (i == 7) spoil(question);
+      handles.push_back(house.submit(question));
+    }
+    house.settle();
+    std::vector<std::vector<TokenId>>& tokens = runs.emplace_back();
+    for (RequestHandle& handle : handles) {
+      Answer answer = read(handle);
+      if (answer.ending->status)
+        tokens.push_back(answer.tokens[0]);
+      else
+        ending = *answer.ending;
+    }
+    EXPECT_EQ(house.engine->stats().pages_used, 0);
+    EXPECT_EQ(house.log.slots_open, 0);
+    EXPECT_TRUE(house.log.violations.empty()) << house.log.violations.front();
+  }
+  EXPECT_EQ(runs[0].size(), 15u);
+  EXPECT_EQ(runs[0], runs[1]);
+  return ending;
+}
+
+TEST(StepEngine, a_poisoned_row_ends_its_request_and_leaves_fifteen_neighbours_alone) {
+  // At this rate and with fault_seed 0 the long prompt is the only one that meets a fault.
+  const RequestFinished ending =
+      run_sixteen([](Question& question) { question = make_question(3, 150, 30); }, 0.0004);
+  ASSERT_FALSE(ending.status);
+  EXPECT_NE(ending.status.error().message.find("position"), std::string::npos);
+}
+
+TEST(StepEngine, a_broken_constraint_ends_its_request_and_leaves_fifteen_neighbours_alone) {
+  const RequestFinished ending =
+      run_sixteen([](Question& question) { question.constraints = {{.broken_after = 3}}; });
+  ASSERT_FALSE(ending.status);
+  EXPECT_EQ(ending.status.error().code, ErrorCode::kInternal);
+  EXPECT_NE(ending.status.error().message.find("constraint cannot go on"), std::string::npos);
+  EXPECT_EQ(ending.output_tokens, 2);
+}
+
+TEST(StepEngine, a_failed_choice_ends_its_siblings_without_an_end_of_their_own) {
+  House house;
+  Question question = make_question(11, 5, 20);
+  question.num_choices = 3;
+  question.constraints = {{}, {.broken_after = 4}, {.end_after = 2}};
+  RequestHandle handle = house.submit(question);
+  house.settle();
+  const Answer answer = read(handle);
+  EXPECT_FALSE(answer.ending->status);
+  EXPECT_EQ(answer.finished.size(), 3u);
+  EXPECT_EQ(answer.finished[0], std::nullopt);
+  EXPECT_EQ(answer.finished[1], std::nullopt);
+  EXPECT_EQ(answer.finished[2], FinishReason::kStop);  // had ended before
+  EXPECT_EQ(house.engine->stats().requests_finished[static_cast<int>(FinishReason::kError)], 1);
+  EXPECT_TRUE(house.engine->idle());
+}
+
+TEST(StepEngine, no_memory_at_admission_ends_that_request_only) {
+  House house;
+  const Question question = make_question(12, 5, 4);
+  RequestHandle unlucky;
+  RequestHandle lucky;
+  {
+    const ScopedFault fault(FaultPoint::kAdmissionMemory, [](uint64_t id) { return id == 1; });
+    unlucky = house.submit(make_question(13, 5, 4));
+    lucky = house.submit(question);
+    house.settle();
+  }
+  const Answer failed = read(unlucky);
+  ASSERT_TRUE(failed.ending && !failed.ending->status);
+  EXPECT_EQ(failed.ending->status.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(read(lucky).tokens[0], script_tokens(house, question));
+}
+
+void lose_device(uint64_t Script::* when) {
+  HouseOptions options;
+  options.engine.parallel = 2;
+  options.script.*when = 3;
+  House house(options);
+  std::vector<RequestHandle> handles;
+  for (uint64_t i = 0; i < 4; ++i) handles.push_back(house.submit(make_question(20 + i, 4, 9)));
+  EXPECT_EQ(house.settle(), StepOutcome::kFailed);
+  EXPECT_FALSE(house.engine->healthy());
+  for (RequestHandle& handle : handles) {
+    const Answer answer = read(handle);
+    ASSERT_TRUE(answer.ending && !answer.ending->status);
+    EXPECT_EQ(answer.ending->status.error().code, ErrorCode::kInternal);
+    EXPECT_NE(answer.ending->status.error().message.find("scripted loss"), std::string::npos);
+  }
+  int64_t alive = 0;
+  const auto refused = house.engine->submit(to_request(make_question(30, 4, 4), alive));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(house.engine->step(), StepOutcome::kFailed);
+  EXPECT_TRUE(house.engine->idle());
+  EXPECT_EQ(house.engine->stats().pages_used, 0);
+  EXPECT_TRUE(house.log.violations.empty()) << house.log.violations.front();
+}
+
+TEST(StepEngine, a_device_lost_at_launch_ends_every_request) {
+  lose_device(&Script::lose_at_launch);
+}
+
+TEST(StepEngine, a_device_lost_at_collect_ends_every_request) {
+  lose_device(&Script::lose_at_collect);
+}
+
+TEST(StepEngine, a_deadline_ends_running_and_waiting_requests) {
+  HouseOptions options;
+  options.engine.parallel = 1;
+  House house(options);
+  std::vector<RequestHandle> handles;
+  for (uint64_t i = 0; i < 2; ++i) {
+    GenerateRequest request = to_request(make_question(40 + i, 4, 100), house.constraints_alive);
+    request.deadline = std::chrono::milliseconds(10);
+    handles.push_back(std::move(*house.engine->submit(std::move(request))));
+  }
+  house.settle();
+  EXPECT_TRUE(house.engine->idle());
+  EXPECT_LT(house.clock.now(), TimePoint{} + std::chrono::milliseconds(13));
+  for (RequestHandle& handle : handles) {
+    const Answer answer = read(handle);
+    EXPECT_EQ(answer.finished[0], FinishReason::kCancelled);
+    ASSERT_FALSE(answer.ending->status);
+    EXPECT_EQ(answer.ending->status.error().code, ErrorCode::kCancelled);
+    EXPECT_NE(answer.ending->status.error().message.find("deadline of 0.01 s"), std::string::npos);
+  }
+}
+
+TEST(StepEngine, a_handle_that_goes_away_frees_its_sequence_in_the_next_step) {
+  House house;
+  RequestHandle stays = house.submit(make_question(50, 4, 50));
+  {
+    const RequestHandle leaves = house.submit(make_question(51, 4, 50));
+    house.engine->step();
+    EXPECT_EQ(house.engine->stats().running, 2);
+  }
+  house.engine->step();
+  const EngineStats stats = house.engine->stats();
+  EXPECT_EQ(stats.running, 1);
+  EXPECT_EQ(stats.pages_used, 1);
+  EXPECT_EQ(stats.requests_finished[static_cast<int>(FinishReason::kCancelled)], 1);
+  RequestHandle replaced = house.submit(make_question(52, 4, 50));
+  replaced = std::move(stays);  // drops request 52
+  house.engine->step();
+  EXPECT_EQ(house.engine->stats().requests_finished[static_cast<int>(FinishReason::kCancelled)], 2);
+}
+
+TEST(StepEngine, a_slow_reader_is_paused_alone_and_goes_on_where_it_was) {
+  HouseOptions options;
+  options.engine.stream_tokens_max = 4;
+  House house(options);
+  const Question question = make_question(60, 4, 11);
+  RequestHandle slow = house.submit(question);
+  RequestHandle fast = house.submit(make_question(61, 4, 30));
+  Answer slow_answer;
+  Answer fast_answer;
+  for (int i = 0; i < 30; ++i) {
+    house.engine->step();
+    read_into(fast_answer, fast);
+  }
+  EXPECT_TRUE(fast_answer.ending);
+  EXPECT_EQ(slow.events().unread_tokens(), 4u);
+  EXPECT_EQ(house.engine->step(), StepOutcome::kIdle);
+  while (!slow_answer.ending) {
+    read_into(slow_answer, slow);
+    house.settle();
+  }
+  EXPECT_TRUE(slow_answer.ending->status);
+  EXPECT_EQ(slow_answer.tokens[0], script_tokens(house, question));
+}
+
+TEST(StepEngine, a_reader_that_stays_behind_is_cancelled) {
+  HouseOptions options;
+  options.engine.stream_tokens_max = 4;
+  House house(options);
+  RequestHandle handle = house.submit(make_question(62, 4, 11));
+  house.settle();
+  house.clock.advance(std::chrono::milliseconds(900));
+  EXPECT_EQ(house.engine->step(), StepOutcome::kIdle);
+  EXPECT_FALSE(house.engine->idle());
+  house.clock.advance(std::chrono::milliseconds(200));
+  house.engine->step();
+  EXPECT_TRUE(house.engine->idle());
+  const Answer answer = read(handle);
+  EXPECT_EQ(answer.tokens[0].size(), 4u);
+  EXPECT_EQ(answer.finished[0], FinishReason::kCancelled);
+  EXPECT_NE(answer.ending->status.error().message.find("left 4 tokens unread for 1 s"),
+            std::string::npos);
+}
+
+TEST(StepEngine, a_full_house_refuses_and_has_room_again_when_one_has_ended) {
+  HouseOptions options;
+  options.engine.parallel = 1;
+  options.engine.queue_max = 2;
+  House house(options);
+  std::vector<RequestHandle> handles;
+  for (uint64_t i = 0; i < 3; ++i) handles.push_back(house.submit(make_question(70 + i, 4, 2)));
+  int64_t alive = 0;
+  const auto refused = house.engine->submit(to_request(make_question(73, 4, 2), alive));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(house.engine->stats().requests_refused, 1);
+  EXPECT_EQ(house.engine->stats().waiting, 3);
+  for (int i = 0; i < 2; ++i) house.engine->step();
+  EXPECT_TRUE(read(handles[0]).ending);
+  EXPECT_TRUE(house.engine->submit(to_request(make_question(74, 4, 2), alive)));
+}
+
+TEST(StepEngine, draining_refuses_new_requests_and_finishes_the_old_ones) {
+  House house;
+  const Question question = make_question(80, 4, 6);
+  RequestHandle handle = house.submit(question);
+  house.engine->drain();
+  EXPECT_FALSE(house.engine->idle());
+  int64_t alive = 0;
+  const auto refused = house.engine->submit(to_request(question, alive));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  house.settle();
+  EXPECT_TRUE(house.engine->idle());
+  EXPECT_EQ(read(handle).tokens[0], script_tokens(house, question));
+}
+
+TEST(StepEngine, destruction_ends_what_runs_waits_or_was_never_looked_at) {
+  HouseOptions options;
+  options.engine.parallel = 1;
+  House house(options);
+  std::vector<RequestHandle> handles;
+  for (uint64_t i = 0; i < 2; ++i) handles.push_back(house.submit(make_question(90 + i, 4, 9)));
+  for (int i = 0; i < 3; ++i) house.engine->step();
+  handles.push_back(house.submit(make_question(92, 4, 9)));
+  house.engine.reset();
+  for (RequestHandle& handle : handles) {
+    const Answer answer = read(handle);
+    EXPECT_EQ(answer.finished[0], FinishReason::kCancelled);
+    ASSERT_TRUE(answer.ending && !answer.ending->status);
+    EXPECT_EQ(answer.ending->status.error().code, ErrorCode::kUnavailable);
+  }
+  EXPECT_EQ(house.log.slots_open, 0);
+}
+
+TEST(StepEngine, options_that_cannot_be_honoured_are_refused_with_what_would_work) {
+  const auto error_with = [](auto&& change) {
+    HouseOptions options;
+    change(options.engine);
+    VirtualClock clock;
+    ExecutorLog log;
+    auto executor = std::make_unique<ScriptedExecutor>(
+        ScriptedExecutor::Options{.shape = options.shape}, nullptr, log);
+    const auto engine = Engine::create(options.engine, std::move(executor), clock);
+    EXPECT_FALSE(engine);
+    return engine ? std::string() : engine.error().message;
+  };
+  EXPECT_EQ(error_with([](auto& o) { o.parallel = 0; }),
+            "parallel: 1 to 1048576 expected, 0 found");
+  EXPECT_EQ(error_with([](auto& o) { o.step_tokens_max = 15; }),
+            "tokens per step: 16 to 1048576 expected, 15 found");
+  EXPECT_EQ(error_with([](auto& o) { o.context_max = 201; }),
+            "context: 0 to 200 expected, 201 found");
+  EXPECT_EQ(error_with([](auto& o) { o.num_pages = 0; }),
+            "KV pages: 1 to 2147483647 expected, 0 found");
+  EXPECT_EQ(error_with([](auto& o) { o.queue_max = -1; }),
+            "queue: 0 to 1048576 expected, -1 found");
+  EXPECT_EQ(error_with([](auto& o) { o.stream_tokens_max = 0; }),
+            "unread tokens per stream: 1 to 1048576 expected, 0 found");
+}
+
+// A recorded sequence of plans is a bug report: run again, it gives the same tokens.
+TEST(StepEngine, recorded_plans_replay_to_the_same_results) {
+  House house;
+  house.log.record_plans = true;
+  const Question questions[] = {make_question(110, 30, 6), make_question(111, 80, 4)};
+  RequestHandle first = house.submit(questions[0]);
+  house.engine->step();
+  RequestHandle second = house.submit(questions[1]);
+  house.settle();
+  const std::vector<TokenId> published[2] = {read(first).tokens[0], read(second).tokens[0]};
+
+  ExecutorLog log;
+  ScriptedExecutor executor({.shape = house.options.shape,
+                             .num_slots = house.options.engine.parallel,
+                             .num_pages = house.options.engine.num_pages,
+                             .script = house.options.script},
+                            nullptr, log);
+  SamplingParams sampling[2];
+  std::vector<TokenId> replayed[2];
+  for (int32_t slot = 0; slot < 2; ++slot) {
+    sampling[slot].seed = questions[slot].seed;
+    executor.open_slot(slot, {.sampling = &sampling[slot], .prompt = questions[slot].prompt});
+  }
+  for (const std::string& text : house.log.plans) {
+    const Result<StepPlan> plan = parse_step_plan(text);
+    ASSERT_TRUE(plan) << plan.error().message;
+    StepResult result;
+    ASSERT_TRUE(executor.launch(*plan));
+    ASSERT_TRUE(executor.collect(result));
+    std::vector<int32_t> accepted;
+    for (size_t i = 0; i < plan->items.size(); ++i) {
+      const StepItem& item = plan->items[i];
+      accepted.push_back(item.num_tokens);
+      if (item.logits == LogitsFor::kLastToken)
+        replayed[item.slot].push_back(result.items[i].token);
+    }
+    executor.commit(*plan, result, accepted);
+  }
+  EXPECT_EQ(replayed[0], published[0]);
+  EXPECT_EQ(replayed[1], published[1]);
+  EXPECT_TRUE(log.violations.empty()) << log.violations.front();
+}
+
+}  // namespace
+}  // namespace yeoul::simulation
