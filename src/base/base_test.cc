@@ -69,5 +69,12 @@ TEST(Json, python_style_matches_json_dumps) {
             "{\"b\": [1, 2.5, null], \"a\": \"여울\\n\", \"c\": {}}");
 }
 
+TEST(Json, python_style_numbers_are_written_as_repr_writes_them) {
+  EXPECT_EQ(dump_python_style(*parse_json("[1.0, -0.0, 1e15, 1e16, 0.0001, 1e-5, 1.5e-7, 2.5e+300, "
+                                          "123456789012345.67, 18446744073709551615, -5]")),
+            "[1.0, -0.0, 1000000000000000.0, 1e+16, 0.0001, 1e-05, 1.5e-07, 2.5e+300, "
+            "123456789012345.67, 18446744073709551615, -5]");
+}
+
 }  // namespace
 }  // namespace yeoul

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <unordered_set>
 #include <vector>
 
@@ -74,8 +77,23 @@ class StrictBuilder {
   std::vector<std::unordered_set<std::string>> keys_;
 };
 
+// As Python's repr: the shortest digits that read back, plain from 1e-4 to below 1e16.
+void append_python_float(double value, std::string& out) {
+  const double magnitude = std::fabs(value);
+  const bool is_plain = value == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
+  std::array<char, 64> buffer;
+  const auto format = is_plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const char* end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format).ptr;
+  const std::string_view digits(buffer.data(), static_cast<size_t>(end - buffer.data()));
+  out += digits;
+  if (is_plain && digits.find('.') == std::string_view::npos) out += ".0";
+}
+
 void append_python_style(const Json& value, std::string& out) {
   switch (value.type()) {
+    case Json::value_t::number_float:
+      append_python_float(value.get<double>(), out);
+      return;
     case Json::value_t::object: {
       out += '{';
       const char* separator = "";

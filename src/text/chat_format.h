@@ -19,8 +19,9 @@ struct PromptPiece {
 
 struct RenderedChat {
   std::vector<PromptPiece> pieces;
-  bool starts_in_reasoning = false;   // the generation header ended with <think>
+  bool starts_in_reasoning = false;   // the prompt ends inside the reasoning
   bool starts_in_tool_calls = false;  // tool_choice required: the calls block is already open
+  bool continues_text = false;        // the prompt ends inside text that the model goes on with
   std::string to_text() const;  // all pieces concatenated, as the reference encoder prints them
 };
 
