@@ -9,6 +9,8 @@
 namespace yeoul {
 namespace {
 
+// Changes with what is hashed, so that identities of two schemes never meet.
+constexpr std::string_view kScheme = "yeoul checkpoint identity 1";
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kBatchPages = 1024;
 // Sampling the release is 288,000 reads of 4 KiB: what counts is how many are in flight.
@@ -57,6 +59,7 @@ Result<std::string> compute_identity(const Checkpoint& checkpoint,
                                      std::span<const std::string> stored_digests) {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, kScheme.data(), kScheme.size());
   for (const std::string& digest : stored_digests) {
     XXH3_128bits_update(&state, digest.data(), digest.size());
   }
