@@ -57,6 +57,7 @@ TEST(Json, refuses_duplicate_keys_depth_and_rubbish_with_a_place) {
   EXPECT_NE(parse_json("{\"a\": }").error().message.find("byte 7"), std::string::npos);
   EXPECT_FALSE(parse_json("\"\xff\""));
   EXPECT_FALSE(parse_json("1 2"));
+  EXPECT_EQ(parse_json({"{}\0 rubbish]", 12}).error().message, "invalid JSON: NUL byte at 2");
   EXPECT_FALSE(parse_json(""));
 }
 

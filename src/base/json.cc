@@ -127,6 +127,10 @@ void append_python_style(const Json& value, std::string& out) {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, JsonLimits limits) {
+  // The parser takes a NUL for the end of its input; JSON has no place where one may stand.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("invalid JSON: NUL byte at {}", nul));
+  }
   Json root;
   StrictBuilder builder(root, limits);
   if (!Json::sax_parse(text, &builder)) {
