@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -99,9 +100,9 @@ class Forward {
   void fail_item(int32_t item, const Error& error);
 
   void trace_rows(std::string_view name, int32_t layer, const Bf16* x, RowIndex rows,
-                  std::vector<int64_t> shape) const;
+                  std::initializer_list<int64_t> row_shape) const;
   void trace_floats(std::string_view name, int32_t layer, const float* x,
-                    std::vector<int64_t> shape) const;
+                    std::initializer_list<int64_t> shape) const;
   void trace_streams(std::string_view name, int32_t layer) const;
   void trace_mixes(std::string_view half, int32_t layer, const float* pre) const;
   void trace_window(int32_t layer, RowIndex rows) const;

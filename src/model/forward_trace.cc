@@ -9,20 +9,23 @@
 namespace yeoul {
 
 void Forward::trace_floats(std::string_view name, int32_t layer, const float* x,
-                           std::vector<int64_t> shape) const {
+                           std::initializer_list<int64_t> shape) const {
   if (trace_ == nullptr || !trace_->on_tensor) return;
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
-  trace_->on_tensor({name, layer, std::move(shape), std::vector<float>(x, x + count)});
+  trace_->on_tensor({name, layer, shape, std::vector<float>(x, x + count)});
 }
 
-// x: the rows one after another; `shape` that of one row.
+// x: the rows one after another.
 void Forward::trace_rows(std::string_view name, int32_t layer, const Bf16* x, RowIndex rows,
-                         std::vector<int64_t> shape) const {
+                         std::initializer_list<int64_t> row_shape) const {
   if (trace_ == nullptr || !trace_->on_tensor) return;
   auto count = static_cast<int64_t>(rows.size());
-  shape.insert(shape.begin(), count);
-  for (size_t i = 1; i < shape.size(); ++i) count *= shape[i];
+  std::vector<int64_t> shape = {count};
+  for (const int64_t extent : row_shape) {
+    shape.push_back(extent);
+    count *= extent;
+  }
   std::vector<float> values(static_cast<size_t>(count));
   std::transform(x, x + count, values.begin(), to_float);
   trace_->on_tensor({name, layer, std::move(shape), std::move(values)});

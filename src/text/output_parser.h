@@ -42,6 +42,7 @@ class OutputParser {
   struct Options {
     bool starts_in_reasoning = false;
     bool starts_in_tool_calls = false;
+    bool continues_text = false;   // the prompt ended inside this text: leading newlines are kept
     bool parse_tool_calls = true;  // false: DSML markup is content
   };
   explicit OutputParser(Options options);

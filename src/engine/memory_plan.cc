@@ -1,0 +1,141 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/cpu_ops.h"
+#include "io/machine.h"
+
+namespace yeoul {
+namespace {
+
+// Left to the kernel, the page cache and other programs when the budget is not given.
+constexpr int64_t kMarginMin = int64_t{256} << 20;
+constexpr double kMarginShare = 0.05;
+// Tokenizer tables, connections, request bodies, code and heap of the process itself.
+constexpr int64_t kProcessBytes = int64_t{192} << 20;
+
+int64_t pages_for(int64_t num_tokens) {
+  return (num_tokens + kTokensPerPage - 1) / kTokensPerPage;
+}
+
+int64_t sampler_bytes(const ModelConfig& config, int32_t parallel) {
+  // Sampler: scores, candidates, ranks; TokenCounts and the mask of every slot.
+  return int64_t{config.vocab_size} * (16 + int64_t{parallel} * 9 + 1);
+}
+
+void add_rows(const Checkpoint& checkpoint, const MemoryOptions& options, MemoryPlan& plan) {
+  const ModelConfig& config = checkpoint.config();
+  const auto add = [&](std::string name, int64_t bytes, std::string note) {
+    plan.rows.push_back({std::move(name), bytes, std::move(note)});
+    plan.total_bytes += bytes;
+  };
+  add("weights", static_cast<int64_t>(Weights::resident_bytes(checkpoint)), "resident");
+  add("routed experts", static_cast<int64_t>(ExpertStore::total_bytes(checkpoint)),
+      "read on first use, then resident");
+  add("Engram tables", 0, "rows are read from the file");
+  add("windows and staging", KvStore::fixed_bytes(config, plan.kv),
+      fmt::format("{} sequences, {} rows a step", options.parallel, plan.forward.rows_max));
+  add("step buffers", Forward::buffer_bytes(config, plan.forward),
+      fmt::format("{} rows a step, {} with logits", plan.forward.rows_max,
+                  plan.forward.logit_rows_max));
+  add("op workspace", cpu_ops_bytes(Forward::ops_limits(config, plan.forward), options.num_threads),
+      fmt::format("{} threads", options.num_threads));
+  add("sampler", sampler_bytes(config, options.parallel), "");
+  add("token ids", plan.context_max * options.parallel * int64_t{sizeof(TokenId)}, "");
+  add("process", kProcessBytes, "tokenizer, connections, heap");
+}
+
+Result<void> check_options(const ModelConfig& config, const MemoryOptions& options) {
+  const auto range = [](const char* name, int64_t value, int64_t low,
+                        int64_t high) -> Result<void> {
+    if (value >= low && value <= high) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} to {} expected, {} found", name, low, high, value));
+  };
+  TRY(range("context", options.context_max, 0, config.max_position_embeddings));
+  TRY(range("parallel", options.parallel, 1, 4096));
+  TRY(range("step tokens", options.step_tokens_max, options.parallel, 1 << 16));
+  return range("threads", options.num_threads, 1, 4096);
+}
+
+// What to change when the fixed part or one sequence's pages do not fit.
+Error does_not_fit(const MemoryPlan& plan, int64_t page_bytes, int64_t pages_needed) {
+  const int64_t needed = plan.total_bytes + pages_needed * page_bytes;
+  const int64_t pages_left = (plan.budget_bytes - plan.total_bytes) / page_bytes;
+  std::string advice = fmt::format("--memory {}MiB would fit", (needed + (1 << 20) - 1) >> 20);
+  if (pages_left > 0) {
+    advice += fmt::format(", or --context {}", pages_left * kTokensPerPage);
+  }
+  return {ErrorCode::kResourceExhausted,
+          fmt::format("the memory plan needs {} for one sequence of {} tokens, {} is available "
+                      "({}); {}\n{}",
+                      format_bytes(needed), plan.context_max, format_bytes(plan.budget_bytes),
+                      plan.budget_source, advice, to_string(plan))};
+}
+
+}  // namespace
+
+std::string format_bytes(int64_t num_bytes) {
+  const auto value = static_cast<double>(num_bytes);
+  if (num_bytes >= int64_t{1} << 30) return fmt::format("{:.2f} GiB", value / 0x1p30);
+  if (num_bytes >= 1 << 20) return fmt::format("{:.1f} MiB", value / 0x1p20);
+  if (num_bytes >= 1 << 10) return fmt::format("{:.1f} KiB", value / 0x1p10);
+  return fmt::format("{} B", num_bytes);
+}
+
+Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const MemoryOptions& options) {
+  const ModelConfig& config = checkpoint.config();
+  TRY(check_options(config, options));
+  MemoryPlan plan;
+  if (options.memory_bytes > 0) {
+    plan.budget_bytes = options.memory_bytes;
+    plan.budget_source = "--memory";
+  } else {
+    const int64_t available = available_memory_bytes();
+    const auto share = static_cast<int64_t>(static_cast<double>(available) * kMarginShare);
+    plan.budget_bytes = available - std::max(kMarginMin, share);
+    plan.budget_source = fmt::format("{} available less a margin", format_bytes(available));
+  }
+  plan.context_max = options.context_max > 0 ? options.context_max : config.max_position_embeddings;
+  plan.forward = {
+      .rows_max = options.step_tokens_max,
+      .logit_rows_max = options.logit_rows_max > 0 ? options.logit_rows_max : options.parallel,
+      .items_max = options.parallel,
+      .slots = options.parallel,
+      .parked_rows_max = 0,
+      .context_max = plan.context_max};
+  plan.kv = {.slots = options.parallel,
+             .num_pages = 0,
+             .tokens_per_page = kTokensPerPage,
+             .rows_max = options.step_tokens_max};
+  add_rows(checkpoint, options, plan);
+
+  const int64_t page_bytes = KvStore::page_bytes(config, kTokensPerPage);
+  const int64_t per_sequence = pages_for(plan.context_max);
+  const int64_t affordable = (plan.budget_bytes - plan.total_bytes) / page_bytes;
+  if (plan.total_bytes > plan.budget_bytes || affordable < per_sequence) {
+    return tl::unexpected<Error>(does_not_fit(plan, page_bytes, per_sequence));
+  }
+  const int64_t pages = std::min(affordable, per_sequence * options.parallel);
+  plan.kv.num_pages = static_cast<int32_t>(std::min<int64_t>(pages, 1 << 30));
+  plan.rows.push_back({"KV pages", plan.kv.num_pages * page_bytes,
+                       fmt::format("{} pages of {} tokens, {} each", plan.kv.num_pages,
+                                   kTokensPerPage, format_bytes(page_bytes))});
+  plan.total_bytes += plan.rows.back().num_bytes;
+  return plan;
+}
+
+std::string to_string(const MemoryPlan& plan) {
+  std::string text;
+  for (const MemoryRow& row : plan.rows) {
+    text += fmt::format("  {:<20} {:>12}  {}\n", row.name, format_bytes(row.num_bytes), row.note);
+  }
+  text += fmt::format("  {:<20} {:>12}\n", "total", format_bytes(plan.total_bytes));
+  text += fmt::format("  {:<20} {:>12}  {}\n", "budget", format_bytes(plan.budget_bytes),
+                      plan.budget_source);
+  return text;
+}
+
+}  // namespace yeoul

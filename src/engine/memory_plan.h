@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/forward.h"
+#include "model/kv_store.h"
+
+namespace yeoul {
+
+inline constexpr int32_t kTokensPerPage = 256;
+
+// What an operator may set; 0 is the default.
+struct MemoryOptions {
+  int64_t memory_bytes = 0;       // budget; default: what is available less a margin
+  int32_t parallel = 16;          // running sequences
+  int64_t context_max = 0;        // positions of a sequence; default: what the checkpoint allows
+  int32_t step_tokens_max = 512;  // rows of one step
+  int32_t logit_rows_max = 0;     // rows with logits in a step; default: parallel
+  int num_threads = 1;
+};
+
+// One buffer, or one kind of buffers.
+struct MemoryRow {
+  std::string name;
+  int64_t num_bytes = 0;
+  std::string note;
+};
+
+// Every buffer the engine will hold, computed from configuration before anything is loaded. The
+// rest of the budget becomes KV pages, as many as `parallel` sequences of full length could use.
+struct MemoryPlan {
+  int64_t budget_bytes = 0;
+  std::string budget_source;  // for the printed table
+  std::vector<MemoryRow> rows;
+  int64_t total_bytes = 0;
+  int64_t context_max = 0;
+  ForwardLimits forward;
+  KvLimits kv;
+};
+
+// kResourceExhausted when the plan does not fit, with the table's total and a setting that would;
+// kInvalidArgument when an option contradicts the checkpoint.
+Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const MemoryOptions& options);
+
+// A table, one row a buffer, ending with the total and the budget.
+std::string to_string(const MemoryPlan& plan);
+
+// "123.4 MiB"
+std::string format_bytes(int64_t num_bytes);
+
+}  // namespace yeoul

@@ -1,0 +1,144 @@
+#include "server/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <vector>
+
+namespace yeoul {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Seconds. A CPU may take minutes over a prompt, so the buckets reach that far.
+const prometheus::Histogram::BucketBoundaries kSecondsLong = {
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600};
+const prometheus::Histogram::BucketBoundaries kSecondsShort = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
+const prometheus::Histogram::BucketBoundaries kTokens = {1,    16,    64,    256,    1024,
+                                                         4096, 16384, 65536, 262144, 1048576};
+
+ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Label> labels) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  if (type == MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+  return metric;
+}
+
+MetricFamily family(const char* name, const char* help, MetricType type, double value) {
+  return {name, help, type, {sample(type, value, {})}};
+}
+
+// What the engine counts itself.
+std::vector<MetricFamily> engine_families(const Engine& engine) {
+  const EngineStats stats = engine.stats();
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  std::vector<MetricFamily> out = {
+      family("yeoul_running", "Sequences that run.", MetricType::Gauge, number(stats.running)),
+      family("yeoul_waiting", "Sequences that wait for a slot.", MetricType::Gauge,
+             number(stats.waiting)),
+      family("yeoul_pages_used", "KV pages in use.", MetricType::Gauge, number(stats.pages_used)),
+      family("yeoul_pages_total", "KV pages there are.", MetricType::Gauge,
+             number(stats.pages_total)),
+      family("yeoul_healthy", "1 while the engine can serve.", MetricType::Gauge,
+             engine.healthy() ? 1 : 0),
+      family("yeoul_prompt_tokens_total", "Prompt tokens processed.", MetricType::Counter,
+             number(stats.prompt_tokens)),
+      family("yeoul_output_tokens_total", "Tokens generated.", MetricType::Counter,
+             number(stats.output_tokens)),
+      family("yeoul_engine_admitted_total", "Requests the engine accepted.", MetricType::Counter,
+             number(stats.requests_admitted)),
+      family("yeoul_engine_refused_total", "Requests the engine refused.", MetricType::Counter,
+             number(stats.requests_refused)),
+      family("yeoul_steps_total", "Steps of the engine.", MetricType::Counter, number(stats.steps)),
+      family("yeoul_step_seconds_total", "Time spent in steps.", MetricType::Counter,
+             stats.step_seconds),
+  };
+  MetricFamily finished{
+      "yeoul_engine_finished_total", "Requests that ended, by reason.", MetricType::Counter, {}};
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength,
+                                    FinishReason::kCancelled, FinishReason::kError}) {
+    finished.metric.push_back(sample(MetricType::Counter,
+                                     number(stats.requests_finished[static_cast<size_t>(reason)]),
+                                     {{"reason", to_string(reason)}}));
+  }
+  out.push_back(std::move(finished));
+  return out;
+}
+
+}  // namespace
+
+struct Metrics::Families {
+  explicit Families(const Engine& engine_in) : engine(engine_in) {}
+
+  prometheus::Histogram& histogram(const char* name, const char* help,
+                                   const prometheus::Histogram::BucketBoundaries& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+  }
+
+  const Engine& engine;
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& replies = prometheus::BuildCounter()
+                                                         .Name("yeoul_http_replies_total")
+                                                         .Help("HTTP replies by route and status.")
+                                                         .Register(registry);
+  prometheus::Family<prometheus::Counter>& outcomes = prometheus::BuildCounter()
+                                                          .Name("yeoul_requests_total")
+                                                          .Help("Generation requests by outcome.")
+                                                          .Register(registry);
+  prometheus::Histogram& first_token =
+      histogram("yeoul_time_to_first_token_seconds", "Request read to first token.", kSecondsLong);
+  prometheus::Histogram& gap =
+      histogram("yeoul_inter_token_seconds", "Between two tokens of one choice.", kSecondsShort);
+  prometheus::Histogram& whole =
+      histogram("yeoul_request_seconds", "Request read to end of the answer.", kSecondsLong);
+  prometheus::Histogram& queue =
+      histogram("yeoul_queue_seconds", "Waiting for a slot.", kSecondsLong);
+  prometheus::Histogram& prompt = histogram("yeoul_prompt_tokens", "Prompt length.", kTokens);
+};
+
+Metrics::Metrics(const Engine& engine) : families_(std::make_unique<Families>(engine)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::count_reply(std::string_view route, int status) {
+  families_->replies.Add({{"route", std::string(route)}, {"status", std::to_string(status)}})
+      .Increment();
+}
+
+void Metrics::count_outcome(std::string_view outcome) {
+  families_->outcomes.Add({{"outcome", std::string(outcome)}}).Increment();
+}
+
+void Metrics::observe_first_token(double seconds) {
+  families_->first_token.Observe(seconds);
+}
+void Metrics::observe_gap(double seconds) {
+  families_->gap.Observe(seconds);
+}
+void Metrics::observe_whole(double seconds) {
+  families_->whole.Observe(seconds);
+}
+void Metrics::observe_queue(double seconds) {
+  families_->queue.Observe(seconds);
+}
+void Metrics::observe_prompt(double tokens) {
+  families_->prompt.Observe(tokens);
+}
+
+std::string Metrics::render() const {
+  std::vector<MetricFamily> families = families_->registry.Collect();
+  for (MetricFamily& family : engine_families(families_->engine)) {
+    families.push_back(std::move(family));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace yeoul

@@ -1,0 +1,38 @@
+// Law 5: with the real model, a step that admits nobody allocates nothing.
+
+#include <gtest/gtest.h>
+
+#include "counting_new.h"
+#include "engine/engine_harness.h"
+
+namespace yeoul {
+namespace {
+
+TEST(ModelAllocation, steps_that_admit_nobody_do_not_allocate) {
+  EngineHarness harness({.parallel = 4, .step_tokens_max = 32, .num_threads = 2});
+  std::vector<RequestHandle> handles;
+  const auto submit = [&](uint64_t key, int64_t prompt_len) {
+    auto handle = harness.engine().submit(make_request(key, prompt_len, 40));
+    ASSERT_TRUE(handle.has_value());
+    handles.push_back(std::move(*handle));
+  };
+  // The first requests bring every buffer to its size and every expert into memory.
+  for (uint64_t key = 0; key < 4; ++key) submit(key, 60);
+  while (harness.engine().step() == StepOutcome::kProgressed) {
+  }
+  for (uint64_t key = 4; key < 8; ++key) submit(key, 100);
+  harness.engine().step();  // admits
+  int64_t steps = 0;
+  for (;;) {
+    const int64_t before = simulation::num_allocations();
+    const StepOutcome outcome = harness.engine().step();
+    const int64_t allocated = simulation::num_allocations() - before;
+    if (outcome != StepOutcome::kProgressed) break;
+    ++steps;
+    EXPECT_EQ(allocated, 0) << "step " << steps;
+  }
+  EXPECT_GE(steps, 40);
+}
+
+}  // namespace
+}  // namespace yeoul
