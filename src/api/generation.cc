@@ -38,6 +38,7 @@ ApiResult<ChatPrompt> encode_conversation(const Conversation& conversation,
   prompt.tokens = std::move(*tokens);
   prompt.parser.starts_in_reasoning = rendered->starts_in_reasoning;
   prompt.parser.starts_in_tool_calls = rendered->starts_in_tool_calls;
+  prompt.parser.continues_text = rendered->continues_text;
   return prompt;
 }
 

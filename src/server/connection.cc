@@ -137,7 +137,11 @@ class HttpConnection final : public Connection,
 
   awaitable<void> run() {
     bool keep = true;
-    while (keep && co_await wait_for_request()) keep = co_await serve_request();
+    while (keep) {
+      // Not in the condition: g++ 12 mistakes the value of `a && co_await b` there.
+      keep = co_await wait_for_request();
+      if (keep) keep = co_await serve_request();
+    }
   }
 
   awaitable<void> turn_away() {
