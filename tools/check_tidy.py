@@ -12,6 +12,7 @@ Rules, with the word that names each in a finding:
   pragma-once      every header starts with #pragma once
   own-header       X.cc and X_test.cc include X.h first, which proves that X.h stands alone
   unused-header    every header under src/ is included by more than its own .cc and test
+  stale-page       docs/architecture.md names every module, and only files that exist
 
 With --compile-headers COMPILER every header that has no X.cc and no X_test.cc is compiled alone.
 """
@@ -164,6 +165,27 @@ def check_headers(root):
             yield f"{header}: unused-header: nothing but its own .cc and test includes it"
 
 
+def exists_in_source(root, name):
+    """name as the architecture page writes it: a file, a folder, or a stem of .h and .cc."""
+    return any((base / (name + suffix)).exists() for base in (root / "src", root)
+               for suffix in ("", ".h", ".cc"))
+
+
+def check_architecture(root):
+    page = root / "docs/architecture.md"
+    text = page.read_text() if page.exists() else ""
+    for folder in sorted(path for path in (root / "src").glob("*") if path.is_dir()):
+        if not re.search(rf"^\| {folder.name} \|", text, re.MULTILINE):
+            yield f"{page}: stale-page: module {folder.name} is not in its table"
+    table = text.partition("## Responsibility")[2].partition("\n## ")[0]
+    for row in table.splitlines():
+        folder = ""
+        for name in re.findall(r"`([\w./]+)`", row.partition(" | ")[2]):
+            folder = name.rpartition("/")[0] or folder
+            if not exists_in_source(root, name if "/" in name else f"{folder}/{name}"):
+                yield f"{page}: stale-page: {name} does not exist"
+
+
 def lone_headers(root):
     """Headers that no file of their own compiles first."""
     return [header for header in cpp_files(root, ("src",)) if header.suffix == ".h"
@@ -182,7 +204,8 @@ def compile_headers(root, compiler):
 
 
 def violations(root):
-    for check in (check_lines, check_functions, check_names, check_environment, check_headers):
+    for check in (check_lines, check_functions, check_names, check_environment, check_headers,
+                  check_architecture):
         yield from check(root)
 
 

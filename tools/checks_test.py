@@ -81,6 +81,10 @@ class Layers(Tree):
 
 
 class Tidy(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("docs/architecture.md", "| base | pages |\n")
+
     def rules(self):
         """-> the rules that the tree breaks."""
         return {finding.split(": ")[1] for finding in check_tidy.violations(self.root)}
@@ -174,6 +178,16 @@ class Tidy(Tree):
         self.write("src/base/b.h", "#pragma once\n")
         self.write("src/base/b_test.cc", '#include "base/b.h"\n')
         self.assertEqual(self.rules(), {"unused-header"})
+
+    def test_a_page_that_names_a_missing_file_or_forgets_a_module_fails(self):
+        self.write_clean()
+        page = "| base | pages |\n\n## Responsibility\n\n| x | `base/a` |\n"
+        self.write("docs/architecture.md", page)
+        self.assertEqual(self.rules(), set())
+        self.write("docs/architecture.md", page + "| y | `base/a.h` over `b` |\n")
+        self.assertEqual(self.rules(), {"stale-page"})
+        self.write("docs/architecture.md", page.replace("| base |", "| text |"))
+        self.assertEqual(self.rules(), {"stale-page"})
 
     def test_a_header_that_needs_another_does_not_compile_alone(self):
         self.write("src/base/a.h", "#pragma once\nstd::vector<int> v();\n")
