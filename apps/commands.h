@@ -1,0 +1,52 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/loaded_model.h"
+#include "text/tokenizer.h"
+
+namespace yeoul {
+
+// The subcommands of `yeoul`. Each adds itself to the command line and, when chosen, leaves its
+// exit code in `exit_code`.
+void add_serve_command(CLI::App& app, int& exit_code);
+void add_run_command(CLI::App& app, int& exit_code);
+void add_inspect_command(CLI::App& app, int& exit_code);
+void add_logits_command(CLI::App& app, int& exit_code);
+
+// Options that every command which loads a model has.
+struct ModelArguments {
+  std::string directory;  // empty: the embedded checkpoint
+  int64_t memory_bytes = 0;
+  int64_t context_max = 0;
+  int32_t parallel = 1;
+  int32_t step_tokens_max = 512;
+  int32_t logit_rows_max = 0;
+  int num_threads = 0;  // 0: as many as the machine gives
+  Accumulate accumulate = Accumulate::kFloat;
+};
+void add_model_arguments(CLI::App& command, ModelArguments& arguments);
+
+// "64GiB", "512MiB", ... -> bytes.
+CLI::Option* add_size_option(CLI::App& command, const std::string& name, int64_t& bytes,
+                             const std::string& help);
+
+// The checkpoint that ships with the program: beside the build tree or the installed program.
+std::string embedded_checkpoint();
+
+// Tokenizer and loaded model of one checkpoint directory.
+struct OpenedModel {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<LoadedModel> model;
+};
+// `verbose` prints the memory plan and a progress line to stderr.
+Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose);
+
+// Prints "yeoul: message" to stderr; returns 1.
+int report(const Error& error);
+
+}  // namespace yeoul
