@@ -1,8 +1,11 @@
 #include "support/model_harness.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
+#include "base/counter_rng.h"
 #include "support/golden_files.h"
 
 namespace yeoul {
@@ -31,10 +34,15 @@ ModelHarness::ModelHarness(const Options& options) : options_(options) {
   reader_ = std::make_unique<BatchReader>(1);
   forward_ = std::make_unique<Forward>(*weights_, *engram_hash_, *ops_, *kv_, *reader_, limits);
   lengths_.resize(static_cast<size_t>(options.slots));
+  // Dealt out at random, so that a page number taken for an index shows.
+  std::vector<int32_t> deck(static_cast<size_t>(options.slots * pages_per_slot));
+  std::iota(deck.begin(), deck.end(), 0);
+  for (size_t i = deck.size(); i > 1; --i) {
+    std::swap(deck[i - 1], deck[counter_bits(options.page_seed, i) % i]);
+  }
   for (int32_t slot = 0; slot < options.slots; ++slot) {
-    // Reversed, so that a page number taken for an index shows.
-    std::vector<int32_t>& pages = pages_.emplace_back();
-    for (int32_t p = pages_per_slot - 1; p >= 0; --p) pages.push_back(slot * pages_per_slot + p);
+    const auto first = deck.begin() + slot * pages_per_slot;
+    pages_.emplace_back(first, first + pages_per_slot);
     reset(slot);
   }
 }

@@ -12,7 +12,7 @@
 namespace yeoul {
 
 // A model with everything it needs, for tests that drive the forward pass without an engine. Slot s
-// owns pages of its own; sequences advance by feed().
+// owns pages of its own, scattered over the store; sequences advance by step().
 class ModelHarness {
  public:
   struct Options {
@@ -24,6 +24,8 @@ class ModelHarness {
     int32_t rows_max = 256;
     int32_t parked_rows_max = 0;
     int64_t context_max = 2304;
+    // Page numbers of all slots are dealt out in an order drawn from this.
+    uint64_t page_seed = 0;
   };
   explicit ModelHarness(const Options& options);
 
@@ -56,6 +58,8 @@ class ModelHarness {
   void set_length(int32_t slot, int64_t length) { lengths_[static_cast<size_t>(slot)] = length; }
 
   const ModelConfig& config() const { return weights_->config(); }
+  // Outcome of feed i of the last step.
+  const ItemOutcome& outcome(size_t i) { return forward_->outcomes()[i]; }
   Forward& forward() { return *forward_; }
   KvStore& kv() { return *kv_; }
   const Weights& weights() const { return *weights_; }
