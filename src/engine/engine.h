@@ -24,6 +24,15 @@ struct EngineOptions {
   Duration slow_reader_max = std::chrono::seconds(60);  // paused longer: cancelled
 };
 
+// What the engine's own state can come to take, for the memory plan. The step's buffers are a few
+// KiB and left out.
+struct EngineMemory {
+  int64_t stream_bytes = 0;   // unread events of all requests, running and waiting
+  int64_t running_bytes = 0;  // output tokens and page tables of the running sequences
+  int64_t prompt_bytes = 0;   // prompts of all requests, each as long as the context
+};
+EngineMemory engine_memory(const EngineOptions& options, const ModelShape& shape);
+
 // Counters and gauges, read at any time from any thread.
 struct EngineStats {
   int64_t running = 0;

@@ -6,10 +6,12 @@
 namespace {
 
 thread_local int64_t allocations = 0;
+thread_local int64_t allocated_bytes = 0;
 thread_local uint64_t failing_from_bytes = UINT64_MAX;
 
 void* allocate(std::size_t size) {
   ++allocations;
+  allocated_bytes += static_cast<int64_t>(size);
   void* memory = size >= failing_from_bytes ? nullptr : std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -42,6 +44,10 @@ namespace yeoul::simulation {
 
 int64_t num_allocations() {
   return allocations;
+}
+
+int64_t bytes_allocated() {
+  return allocated_bytes;
 }
 
 FailingAllocations::FailingAllocations(uint64_t bytes) {

@@ -8,6 +8,8 @@ namespace yeoul::simulation {
 
 // Allocations of this thread since it began.
 int64_t num_allocations();
+// Their bytes, those freed since included.
+int64_t bytes_allocated();
 
 // While it lives, an allocation of this thread of at least `bytes` fails with std::bad_alloc.
 class FailingAllocations {

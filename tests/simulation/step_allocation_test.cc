@@ -23,6 +23,26 @@ TEST(StepAllocation, no_step_allocates_beyond_what_admission_needs) {
   EXPECT_GT(count.admissions, 500);
 }
 
+TEST(StepAllocation, the_memory_plan_covers_what_a_full_house_takes) {
+  HouseOptions options;
+  options.engine.parallel = 3;
+  options.engine.queue_max = 5;
+  const EngineMemory plan = engine_memory(options.engine, options.shape);
+  EXPECT_EQ(plan.prompt_bytes, 8 * 200 * 4);
+  EXPECT_EQ(plan.running_bytes, 3 * (200 * 4 + 25 * 4));
+  House house(options);
+  const int64_t before = bytes_allocated();
+  std::vector<RequestHandle> handles;
+  for (uint64_t i = 0; i < 8; ++i) handles.push_back(house.submit(make_question(i, 100, 100)));
+  house.settle(40);
+  const int64_t taken = bytes_allocated() - before;
+  // Half of each context is prompt and half is output; the questions and the fixed part of each
+  // request come on top.
+  const int64_t fixed = 8 * (2 * 100 * 4 + 2048);
+  EXPECT_GT(taken, plan.stream_bytes);
+  EXPECT_LT(taken, plan.stream_bytes + plan.running_bytes + plan.prompt_bytes + fixed);
+}
+
 TEST(StepAllocation, a_real_lack_of_memory_at_admission_ends_that_request_only) {
   House house;
   const Question question = make_question(1, 4, 5);
