@@ -49,6 +49,10 @@ Question make_question(uint64_t key, int64_t prompt_len, int64_t output_max) {
   return question;
 }
 
+std::vector<TokenId> script_tokens(const House& house, const Question& question, int32_t choice) {
+  return expected_choice(house.options.script, question, choice).tokens;
+}
+
 void read_into(Answer& answer, RequestHandle& handle) {
   const auto at = [](auto& list, int32_t choice) -> auto& {
     const auto index = static_cast<size_t>(choice);

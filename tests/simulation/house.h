@@ -45,6 +45,10 @@ GenerateRequest to_request(const Question& question, int64_t& constraints_alive)
 // A prompt of `prompt_len` tokens and a seed, both drawn from `key`.
 Question make_question(uint64_t key, int64_t prompt_len, int64_t output_max);
 
+// The tokens that the house's script holds for one choice.
+std::vector<TokenId> script_tokens(const House& house, const Question& question,
+                                   int32_t choice = 0);
+
 // All that a reader got.
 struct Answer {
   std::vector<std::vector<TokenId>> tokens;           // by choice
