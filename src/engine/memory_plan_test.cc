@@ -1,0 +1,87 @@
+#include "engine/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace yeoul {
+namespace {
+
+std::shared_ptr<const Checkpoint> tiny() {
+  static const auto checkpoint = Checkpoint::open("models/tiny-random");
+  EXPECT_TRUE(checkpoint.has_value());
+  return *checkpoint;
+}
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+TEST(MemoryPlan, rows_add_up_and_stay_within_the_budget) {
+  const Result<MemoryPlan> plan = plan_memory(*tiny(), {.memory_bytes = 400 * kMiB});
+  ASSERT_TRUE(plan.has_value());
+  const int64_t sum =
+      std::accumulate(plan->rows.begin(), plan->rows.end(), int64_t{0},
+                      [](int64_t total, const MemoryRow& row) { return total + row.num_bytes; });
+  EXPECT_EQ(sum, plan->total_bytes);
+  EXPECT_LE(plan->total_bytes, plan->budget_bytes);
+  EXPECT_EQ(plan->context_max, 4096);
+}
+
+TEST(MemoryPlan, pages_stop_at_what_all_sequences_can_use) {
+  const Result<MemoryPlan> plan =
+      plan_memory(*tiny(), {.memory_bytes = 4096 * kMiB, .parallel = 3, .context_max = 1000});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->kv.num_pages, 3 * 4);  // 1,000 tokens are 4 pages
+}
+
+TEST(MemoryPlan, the_context_advised_in_a_refusal_does_fit) {
+  const Result<MemoryPlan> whole =
+      plan_memory(*tiny(), {.memory_bytes = 400 * kMiB, .parallel = 1});
+  ASSERT_TRUE(whole.has_value());
+  // Room for the fixed part and 5 of the 16 pages of a full sequence.
+  const int64_t page_bytes = whole->rows.back().num_bytes / whole->kv.num_pages;
+  const int64_t budget = whole->total_bytes - 11 * page_bytes;
+  const Result<MemoryPlan> refused = plan_memory(*tiny(), {.memory_bytes = budget, .parallel = 1});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find("--context 1280"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(plan_memory(*tiny(), {.memory_bytes = budget, .parallel = 1, .context_max = 1280}));
+}
+
+TEST(MemoryPlan, the_memory_advised_in_a_refusal_does_fit) {
+  const Result<MemoryPlan> refused = plan_memory(*tiny(), {.memory_bytes = 10 * kMiB});
+  ASSERT_FALSE(refused.has_value());
+  const std::string& message = refused.error().message;
+  const size_t at = message.find("--memory ");
+  ASSERT_NE(at, std::string::npos) << message;
+  const int64_t advised = std::stoll(message.substr(at + 9)) * kMiB;
+  EXPECT_TRUE(plan_memory(*tiny(), {.memory_bytes = advised}));
+  EXPECT_FALSE(plan_memory(*tiny(), {.memory_bytes = advised - 8 * kMiB}));
+}
+
+TEST(MemoryPlan, options_out_of_range_name_the_range) {
+  const auto message = [](const MemoryOptions& options) {
+    const Result<MemoryPlan> plan = plan_memory(*tiny(), options);
+    return plan ? "accepted" : plan.error().message;
+  };
+  EXPECT_EQ(message({.context_max = 5000}), "context: 0 to 4096 expected, 5000 found");
+  EXPECT_EQ(message({.parallel = 0}), "parallel: 1 to 4096 expected, 0 found");
+  EXPECT_EQ(message({.parallel = 16, .step_tokens_max = 8}),
+            "step tokens: 16 to 65536 expected, 8 found");
+}
+
+TEST(MemoryPlan, the_buffers_of_a_step_are_what_was_planned) {
+  const Result<MemoryPlan> plan = plan_memory(*tiny(), {.memory_bytes = 400 * kMiB});
+  ASSERT_TRUE(plan.has_value());
+  const ForwardBuffers buffers(tiny()->config(), plan->forward);
+  EXPECT_EQ(buffers.num_bytes(), Forward::buffer_bytes(tiny()->config(), plan->forward));
+}
+
+TEST(MemoryPlan, bytes_read_well) {
+  EXPECT_EQ(format_bytes(17), "17 B");
+  EXPECT_EQ(format_bytes(227840), "222.5 KiB");
+  EXPECT_EQ(format_bytes(510286023000), "475.24 GiB");
+}
+
+}  // namespace
+}  // namespace yeoul

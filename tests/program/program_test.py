@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""The yeoul program from outside: what it prints, writes and returns. Standard library only."""
+import array
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = None
+CASES = "tests/golden/data/cases"
+
+
+def run(*arguments, expect=0):
+    """-> (stdout, stderr) of one call."""
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=60, check=False)
+    out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    if done.returncode != expect:
+        raise AssertionError(f"{arguments}: exit code {expect} expected, {done.returncode} found\n{out}{err}")
+    return out, err
+
+
+def read_npy(path):
+    """-> (shape, float32 values)"""
+    with open(path, "rb") as file:
+        blob = file.read()
+    length = int.from_bytes(blob[8:10], "little")
+    header = blob[10:10 + length].decode()
+    shape = tuple(int(n) for n in re.search(r"\(([^)]*)\)", header)[1].split(",") if n.strip())
+    values = array.array("f")
+    values.frombytes(blob[10 + length:])
+    return shape, values
+
+
+class Logits(unittest.TestCase):
+    def logits(self, tokens, *more):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "logits.npy")
+            run("logits", "--tokens", ",".join(map(str, tokens)), "--out", path, *more)
+            return read_npy(path)
+
+    def test_double_accumulation_equals_the_reference(self):
+        for case in ("len003", "len024_even"):
+            with open(f"{CASES}/{case}/case.json", encoding="utf-8") as file:
+                tokens = json.load(file)["tokens"]
+            shape, found = self.logits(tokens, "--accumulate", "double", "--chunk", "5")
+            expected_shape, expected = read_npy(f"{CASES}/{case}/logits.npy")
+            self.assertEqual(shape, expected_shape)
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(found, expected)), 1e-5)
+
+    def test_chunks_do_not_change_a_bit(self):
+        tokens = [0] + [(7 * i) % 480 + 3 for i in range(90)]
+        whole = self.logits(tokens)
+        self.assertEqual(whole[0], (91, 512))
+        for chunk in ("1", "7", "64"):
+            self.assertEqual(self.logits(tokens, "--chunk", chunk)[1].tobytes(), whole[1].tobytes())
+
+    def test_bad_input_is_named(self):
+        self.assertIn("token ids 0 to 511 expected, 512 found",
+                      run("logits", "--tokens", "1,512", "--out", os.devnull, expect=1)[1])
+        self.assertIn("at most 4096 tokens expected, 4097 found",
+                      run("logits", "--tokens", ",".join(["5"] * 4097), "--out", os.devnull, expect=1)[1])
+        self.assertIn("/nowhere/x.npy", run("logits", "--tokens", "1", "--out", "/nowhere/x.npy", expect=1)[1])
+
+
+class Inspect(unittest.TestCase):
+    def test_prints_totals_and_plan(self):
+        out, _ = run("inspect", "models/tiny-random")
+        for text in ("1328", "4362743 bytes", "KV pages", "budget", "decoder from layer 6"):
+            self.assertIn(text, out)
+
+    def test_a_plan_that_does_not_fit_is_shown_with_advice(self):
+        out, _ = run("inspect", "--memory", "64MiB")
+        self.assertIn("--memory", out)
+        self.assertIn("would fit", out)
+
+    def test_a_folder_that_is_no_checkpoint_is_named(self):
+        self.assertIn("tests/program", run("inspect", "tests/program", expect=1)[1])
+
+
+class Run(unittest.TestCase):
+    def test_streams_an_answer_and_closes_with_its_figures(self):
+        out, err = run("run", "Hello", "--max-tokens", "12", "--seed", "5")
+        self.assertTrue(out.strip())
+        self.assertRegex(err, r"\[\d+ prompt tokens, 12 output tokens, TTFT [\d.]+ s, [\d.]+ tok/s\]")
+        self.assertEqual(run("run", "Hello", "--max-tokens", "12", "--seed", "5")[0], out)
+
+    def test_thinking_and_values_are_checked(self):
+        self.assertIn("off, low, high, max or 1 to 100 expected, much found",
+                      run("run", "Hello", "--thinking", "much", expect=1)[1])
+        self.assertIn("temperature", run("run", "Hello", "--temperature", "-1", expect=1)[1])
+
+    def test_memory_that_does_not_suffice_is_refused_before_loading(self):
+        self.assertIn("would fit", run("run", "Hello", "--memory", "64MiB", expect=1)[1])
+
+
+class Serve(unittest.TestCase):
+    def test_a_public_address_needs_keys(self):
+        self.assertIn("0.0.0.0", run("serve", "--host", "0.0.0.0", "--port", "0", expect=1)[1])
+
+    def test_version_and_help(self):
+        self.assertRegex(run("--version")[0], r"^\d+\.\d+\.\d+")
+        self.assertIn("serve", run("--help")[0])
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
