@@ -23,7 +23,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(std::shared_ptr<const Che
   model->pool_ = std::make_unique<ThreadPool>(options.memory.num_threads);
   model->ops_ =
       make_cpu_ops(options.accumulate, *model->pool_, Forward::ops_limits(config, plan.forward));
-  model->kv_ = std::make_unique<KvStore>(config, plan.kv);
+  TRY_ASSIGN(model->kv_, KvStore::create(config, plan.kv));
   model->reader_ = std::make_unique<BatchReader>(kReaderThreads);
   model->forward_ = std::make_unique<Forward>(*model->weights_, *model->engram_hash_, *model->ops_,
                                               *model->kv_, *model->reader_, plan.forward);

@@ -1,10 +1,6 @@
 #include "model/expert_store.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/fault.h"
@@ -42,16 +38,8 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
     std::shared_ptr<const Checkpoint> checkpoint) {
   auto store = std::unique_ptr<ExpertStore>(new ExpertStore());
   const ModelConfig& config = checkpoint->config();
-  store->total_bytes_ = store->memory_len_ = total_bytes(*checkpoint);
-  void* memory = ::mmap(nullptr, store->memory_len_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail(ErrorCode::kResourceExhausted,
-                fmt::format("{} bytes of address space for the experts: {}", store->memory_len_,
-                            std::strerror(errno)));
-  }
-  store->memory_ = static_cast<std::byte*>(memory);
-  std::byte* next = store->memory_;
+  TRY_ASSIGN(store->memory_, AnonymousMemory::reserve(total_bytes(*checkpoint)));
+  std::byte* next = store->memory_.data();
   const int32_t layers = config.num_hidden_layers + config.num_nextn_predict_layers;
   for (int32_t layer = 0; layer < layers; ++layer) {
     std::vector<Expert>& experts = store->layers_.emplace_back();
@@ -76,10 +64,6 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
   }
   store->checkpoint_ = std::move(checkpoint);
   return store;
-}
-
-ExpertStore::~ExpertStore() {
-  if (memory_ != nullptr) ::munmap(memory_, memory_len_);
 }
 
 ExpertStore::Expert& ExpertStore::at(int32_t layer, int32_t expert) {

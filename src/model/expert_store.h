@@ -9,6 +9,7 @@
 #include "backend/ops.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "io/anonymous_memory.h"
 
 namespace yeoul {
 
@@ -19,15 +20,12 @@ namespace yeoul {
 class ExpertStore {
  public:
   static Result<std::unique_ptr<ExpertStore>> create(std::shared_ptr<const Checkpoint> checkpoint);
-  ~ExpertStore();
-  ExpertStore(const ExpertStore&) = delete;
-  ExpertStore& operator=(const ExpertStore&) = delete;
 
   // kUnavailable with layer, expert and the cause.
   Result<const ExpertWeights*> fetch(int32_t layer, int32_t expert);
 
   // Bytes of all experts, and of those resident now.
-  uint64_t total_bytes() const { return total_bytes_; }
+  uint64_t total_bytes() const { return memory_.size(); }
   uint64_t resident_bytes() const { return resident_bytes_; }
   static uint64_t total_bytes(const Checkpoint& checkpoint);
 
@@ -46,9 +44,7 @@ class ExpertStore {
 
   std::shared_ptr<const Checkpoint> checkpoint_;
   std::vector<std::vector<Expert>> layers_;
-  std::byte* memory_ = nullptr;
-  uint64_t memory_len_ = 0;
-  uint64_t total_bytes_ = 0;
+  AnonymousMemory memory_;
   uint64_t resident_bytes_ = 0;
 };
 

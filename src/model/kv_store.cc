@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -65,8 +66,15 @@ int64_t KvStore::fixed_bytes(const ModelConfig& config, const KvLimits& limits) 
   return limits.slots * (row * layout.window + pair) + limits.rows_max * (row + pair);
 }
 
-KvStore::KvStore(const ModelConfig& config, const KvLimits& limits)
-    : limits_(limits), layout_(layout(config, limits.tokens_per_page)) {
+Result<std::unique_ptr<KvStore>> KvStore::create(const ModelConfig& config,
+                                                 const KvLimits& limits) {
+  const int64_t bytes = limits.num_pages * page_bytes(config, limits.tokens_per_page);
+  TRY_ASSIGN(AnonymousMemory pages, AnonymousMemory::reserve(static_cast<uint64_t>(bytes)));
+  return std::unique_ptr<KvStore>(new KvStore(config, limits, std::move(pages)));
+}
+
+KvStore::KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages)
+    : limits_(limits), layout_(layout(config, limits.tokens_per_page)), pages_(std::move(pages)) {
   CHECK(limits.tokens_per_page % 2 == 0);
   lay_out_sources(config, layout_, &sources_);
   for (const SourceLayout& source : sources_) {
@@ -74,7 +82,6 @@ KvStore::KvStore(const ModelConfig& config, const KvLimits& limits)
   }
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   const int64_t row = layout_.window_row_bytes() * layout_.num_layers;
-  pages_.resize(size(limits.num_pages * layout_.page_bytes));
   ring_.resize(size(limits.slots * row * layout_.window));
   staged_.resize(size(limits.rows_max * row));
   staged_pairs_.resize(pair_layers_.size() * size(int64_t{limits.rows_max} * 2 * layout_.head_dim));
@@ -95,7 +102,7 @@ const SourceLayout& KvStore::source(int32_t source_layer) const {
 }
 
 KvView KvStore::view(const ItemView* items) {
-  return {layout_, pages_.data(), ring_.data(), staged_.data(), limits_.rows_max, items};
+  return {layout_, page_bytes_at(0), ring_.data(), staged_.data(), limits_.rows_max, items};
 }
 
 void KvStore::open_slot(int32_t index) {
@@ -214,7 +221,7 @@ void KvStore::for_each_span(std::span<const int32_t> pages, int64_t length,
 SlotState KvStore::save(int32_t slot, std::span<const int32_t> pages, int64_t length) const {
   SlotState state;
   for_each_span(pages, length, [&](int64_t offset, int64_t bytes) {
-    const auto begin = pages_.begin() + offset;
+    const uint8_t* begin = page_bytes_at(offset);
     state.pages.insert(state.pages.end(), begin, begin + bytes);
   });
   const Slot& source = slots_[static_cast<size_t>(slot)];
@@ -269,7 +276,7 @@ Result<void> KvStore::restore(int32_t slot, std::span<const int32_t> pages, int6
 
   size_t at = 0;
   for_each_span(pages, length, [&](int64_t offset, int64_t bytes) {
-    std::memcpy(pages_.data() + offset, state.pages.data() + at, static_cast<size_t>(bytes));
+    std::memcpy(page_bytes_at(offset), state.pages.data() + at, static_cast<size_t>(bytes));
     at += static_cast<size_t>(bytes);
   });
   const uint8_t* row = state.window.data();

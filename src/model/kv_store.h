@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "backend/kv_view.h"
 #include "base/result.h"
 #include "checkpoint/config.h"
+#include "io/anonymous_memory.h"
 #include "model/cone.h"
 #include "model/step_input.h"
 
@@ -32,7 +34,8 @@ struct SlotState {
 // from the cache's accounting; slots from the engine. Thread-confined to the engine thread.
 class KvStore {
  public:
-  KvStore(const ModelConfig& config, const KvLimits& limits);
+  // kResourceExhausted when the pages cannot be reserved.
+  static Result<std::unique_ptr<KvStore>> create(const ModelConfig& config, const KvLimits& limits);
 
   static KvLayout layout(const ModelConfig& config, int32_t tokens_per_page);
   // Bytes of everything the store allocates; pages apart.
@@ -73,11 +76,16 @@ class KvStore {
                        const SlotState& state, std::span<const int32_t> history);
 
  private:
+  KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages);
+
   struct Slot {
     std::vector<int64_t> window_first;  // per layer; rows first .. end-1 are in the ring
     std::vector<int64_t> window_end;
     std::vector<int32_t> history;  // capacity reserved
   };
+  uint8_t* page_bytes_at(int64_t offset) const {
+    return reinterpret_cast<uint8_t*>(pages_.data()) + offset;
+  }
   uint8_t* ring_row(int32_t slot, int32_t layer, int64_t position);
   const uint8_t* ring_row(int32_t slot, int32_t layer, int64_t position) const;
   void commit_window(const ItemInput& item, int32_t layer, int64_t staged_begin, int64_t end);
@@ -92,7 +100,7 @@ class KvStore {
   KvLayout layout_;
   std::vector<SourceLayout> sources_;
   std::vector<int32_t> pair_layers_;  // ratio-2 sources
-  std::vector<uint8_t> pages_;
+  AnonymousMemory pages_;
   std::vector<uint8_t> ring_;
   std::vector<uint8_t> staged_;
   std::vector<float> staged_pairs_;  // [pair source][rows_max][2 D]

@@ -29,8 +29,10 @@ ModelHarness::ModelHarness(const Options& options) : options_(options) {
                              .context_max = options.context_max};
   ops_ = make_cpu_ops(options.accumulate, *pool_, Forward::ops_limits(config(), limits));
   const auto pages_per_slot = static_cast<int32_t>((options.context_max + 255) / 256);
-  kv_ = std::make_unique<KvStore>(
+  auto kv = KvStore::create(
       config(), KvLimits{options.slots, options.slots * pages_per_slot, 256, options.rows_max});
+  CHECK(kv.has_value(), "{}", kv.error().message);
+  kv_ = std::move(*kv);
   reader_ = std::make_unique<BatchReader>(1);
   forward_ = std::make_unique<Forward>(*weights_, *engram_hash_, *ops_, *kv_, *reader_, limits);
   lengths_.resize(static_cast<size_t>(options.slots));
