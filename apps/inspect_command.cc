@@ -58,6 +58,7 @@ Result<void> inspect(const ModelArguments& arguments) {
   const MemoryOptions options{
       .memory_bytes = arguments.memory_bytes,
       .parallel = arguments.parallel,
+      .queue_max = arguments.queue_max,
       .context_max = arguments.context_max,
       .step_tokens_max = arguments.step_tokens_max,
       .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
@@ -73,6 +74,7 @@ Result<void> inspect(const ModelArguments& arguments) {
 void add_inspect_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ModelArguments>();
   arguments->parallel = 16;
+  arguments->queue_max = 256;
   CLI::App* command =
       app.add_subcommand("inspect", "Print a checkpoint's configuration, totals and memory plan");
   add_model_arguments(*command, *arguments);

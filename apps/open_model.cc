@@ -67,6 +67,7 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
   options.memory = {
       .memory_bytes = arguments.memory_bytes,
       .parallel = arguments.parallel,
+      .queue_max = arguments.queue_max,
       .context_max = arguments.context_max,
       .step_tokens_max = arguments.step_tokens_max,
       .logit_rows_max = arguments.logit_rows_max,

@@ -103,6 +103,7 @@ Result<void> run(RunArguments arguments) {
   request.max_tokens = arguments.max_tokens;
   request.stop_token_ids = {opened.model->config().eos_token_id};
   EngineOptions options{.parallel = 1,
+                        .queue_max = 0,
                         .step_tokens_max = arguments.model.step_tokens_max,
                         .num_pages = opened.model->plan().kv.num_pages,
                         .context_max = opened.model->plan().context_max};

@@ -17,7 +17,6 @@ struct ServeArguments {
   ServerOptions server;
   std::string name = "deepseek-flash";
   std::string api_key_file;
-  int32_t queue_max = 256;
 };
 
 void print_start(const Server& server, const std::string& name) {
@@ -46,7 +45,7 @@ Result<void> serve(ServeArguments arguments) {
   arguments.server.system_fingerprint =
       fmt::format("{}-{}", opened.model->identity().substr(0, 12), opened.model->numerics_id());
   const EngineOptions options{.parallel = arguments.model.parallel,
-                              .queue_max = arguments.queue_max,
+                              .queue_max = arguments.model.queue_max,
                               .step_tokens_max = arguments.model.step_tokens_max,
                               .num_pages = opened.model->plan().kv.num_pages,
                               .context_max = opened.model->plan().context_max};
@@ -74,6 +73,7 @@ Result<void> serve(ServeArguments arguments) {
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ServeArguments>();
   arguments->model.parallel = 16;
+  arguments->model.queue_max = 256;
   CLI::App* command = app.add_subcommand("serve", "Serve the OpenAI-compatible API over HTTP");
   ServerOptions& server = arguments->server;
   add_model_arguments(*command, arguments->model);
@@ -87,7 +87,8 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--parallel", arguments->model.parallel, "Sequences that run at once")
       ->capture_default_str();
-  command->add_option("--queue", arguments->queue_max, "Sequences that may wait; more get 429")
+  command
+      ->add_option("--queue", arguments->model.queue_max, "Sequences that may wait; more get 429")
       ->capture_default_str();
   command->add_option("--http-threads", server.num_threads)->capture_default_str();
   command->callback([arguments, &exit_code] {

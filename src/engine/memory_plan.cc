@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_ops.h"
+#include "engine/engine.h"
 #include "io/machine.h"
 
 namespace yeoul {
@@ -43,7 +44,16 @@ void add_rows(const Checkpoint& checkpoint, const MemoryOptions& options, Memory
   add("op workspace", cpu_ops_bytes(Forward::ops_limits(config, plan.forward), options.num_threads),
       fmt::format("{} threads", options.num_threads));
   add("sampler", sampler_bytes(config, options.parallel), "");
-  add("token ids", plan.context_max * options.parallel * int64_t{sizeof(TokenId)}, "");
+  const EngineMemory engine =
+      engine_memory({.parallel = options.parallel, .queue_max = options.queue_max},
+                    {.context_max = plan.context_max, .tokens_per_page = kTokensPerPage});
+  add("event streams", engine.stream_bytes,
+      fmt::format("{} running and waiting sequences", options.parallel + options.queue_max));
+  // The executor keeps the tokens of running sequences a second time, for images.
+  add("token ids",
+      engine.running_bytes + engine.prompt_bytes +
+          plan.context_max * options.parallel * int64_t{sizeof(TokenId)},
+      "prompts and answers, at their longest");
   add("process", kProcessBytes, "tokenizer, connections, heap");
 }
 
@@ -56,6 +66,7 @@ Result<void> check_options(const ModelConfig& config, const MemoryOptions& optio
   };
   TRY(range("context", options.context_max, 0, config.max_position_embeddings));
   TRY(range("parallel", options.parallel, 1, 4096));
+  TRY(range("queue", options.queue_max, 0, 1 << 20));
   TRY(range("step tokens", options.step_tokens_max, options.parallel, 1 << 16));
   return range("threads", options.num_threads, 1, 4096);
 }

@@ -17,6 +17,7 @@ inline constexpr int32_t kTokensPerPage = 256;
 struct MemoryOptions {
   int64_t memory_bytes = 0;       // budget; default: what is available less a margin
   int32_t parallel = 16;          // running sequences
+  int32_t queue_max = 256;        // waiting sequences beyond those
   int64_t context_max = 0;        // positions of a sequence; default: what the checkpoint allows
   int32_t step_tokens_max = 512;  // rows of one step
   int32_t logit_rows_max = 0;     // rows with logits in a step; default: parallel
