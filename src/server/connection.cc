@@ -13,6 +13,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
+#include "server/http_text.h"
+
 namespace yeoul {
 namespace {
 
@@ -31,31 +33,6 @@ constexpr Duration kPollInterval = std::chrono::seconds(1);
 
 auto awaiting(error_code& ec) {
   return asio::redirect_error(asio::use_awaitable, ec);
-}
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// The path of a request target, percent-decoded; a broken escape stays as it is.
-std::string path_of(std::string_view target) {
-  target = target.substr(0, target.find('?'));
-  std::string path;
-  for (size_t i = 0; i < target.size(); ++i) {
-    if (target[i] == '%' && i + 2 < target.size()) {
-      const int high = hex_value(target[i + 1]);
-      const int low = hex_value(target[i + 2]);
-      if (high >= 0 && low >= 0) {
-        path += static_cast<char>(high * 16 + low);
-        i += 2;
-        continue;
-      }
-    }
-    path += target[i];
-  }
-  return path;
 }
 
 HttpRequest head_of(const RequestParser& parser) {
@@ -86,18 +63,6 @@ ApiError error_of(const error_code& ec, const ServerOptions& options) {
   }
   return {ErrorCode::kInvalidArgument, fmt::format("malformed HTTP request: {}", ec.message()), "",
           "invalid_http"};
-}
-
-std::string head_text(const HttpReply& reply, std::string_view framing, bool keep) {
-  const auto known = http::int_to_status(static_cast<unsigned>(reply.status));
-  const std::string_view reason =
-      known == http::status::unknown ? "Closed" : std::string_view(http::obsolete_reason(known));
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{}\r\n", reply.status,
-                                reason, reply.content_type, framing);
-  if (!keep) out += "Connection: close\r\n";
-  for (const auto& [name, value] : reply.headers) out += fmt::format("{}: {}\r\n", name, value);
-  out += "\r\n";
-  return out;
 }
 
 class HttpConnection final : public Connection,
@@ -284,7 +249,7 @@ class HttpConnection final : public Connection,
 
   awaitable<bool> write_reply(const HttpReply& reply, bool keep, bool head_only) {
     const std::string head =
-        head_text(reply, fmt::format("Content-Length: {}", reply.body.size()), keep);
+        format_head(reply, fmt::format("Content-Length: {}", reply.body.size()), keep);
     const bool is_written =
         co_await write(head, head_only ? std::string_view() : std::string_view(reply.body));
     co_return is_written&& keep;
@@ -332,9 +297,9 @@ class HttpConnection final : public Connection,
     bool is_done = false;
     std::string head;
     if (is_stream) {
-      head =
-          head_text(exchange->head(),
-                    is_http_1_0_ ? "Cache-Control: no-cache" : "Transfer-Encoding: chunked", keep);
+      head = format_head(exchange->head(),
+                         is_http_1_0_ ? "Cache-Control: no-cache" : "Transfer-Encoding: chunked",
+                         keep);
     }
     while (!is_done && !peer_gone_) {
       is_notified_ = false;
@@ -345,10 +310,7 @@ class HttpConnection final : public Connection,
       if (!is_done && !is_notified_ && !peer_gone_) co_await sleep(kPollInterval);
     }
     co_await stop_watching();
-    if (!is_done || peer_gone_) {
-      context_.handler.client_left();
-      co_return false;
-    }
+    if (!is_done || peer_gone_) co_return false;
     if (is_stream) co_return keep;
     HttpReply reply = exchange->head();
     reply.body = std::move(out);
@@ -359,8 +321,8 @@ class HttpConnection final : public Connection,
   awaitable<bool> write_piece(std::string& head, std::string& out, bool is_last) {
     if (!is_http_1_0_) {
       std::string framed;
-      if (!out.empty()) framed = fmt::format("{:x}\r\n{}\r\n", out.size(), out);
-      if (is_last) framed += "0\r\n\r\n";
+      if (!out.empty()) framed = format_chunk(out);
+      if (is_last) framed += kLastChunk;
       out = std::move(framed);
     }
     const bool is_written = co_await write(head, out);

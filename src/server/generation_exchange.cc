@@ -15,19 +15,18 @@ double seconds_between(TimePoint begin, TimePoint end) {
 
 GenerationExchange::GenerationExchange(std::vector<RequestHandle> handles,
                                        std::unique_ptr<AnswerWriter> writer, Metrics& metrics,
-                                       TimePoint received, Duration progress_interval,
-                                       HttpHeaders headers)
+                                       Setup setup)
     : handles_(std::move(handles)),
       writer_(std::move(writer)),
       metrics_(metrics),
-      received_(received),
-      progress_interval_(progress_interval),
-      headers_(std::move(headers)),
-      last_output_(received),
+      setup_(std::move(setup)),
+      last_output_(setup_.received),
       last_token_(static_cast<size_t>(writer_->tracker().num_choices())) {}
 
 GenerationExchange::~GenerationExchange() {
-  if (!is_finished_) metrics_.count_outcome("disconnected");
+  if (is_finished_) return;
+  metrics_.count_outcome("disconnected");
+  metrics_.count_reply(setup_.route, http_status({ErrorCode::kCancelled, ""}));
 }
 
 void GenerationExchange::set_notifier(std::function<void()> notifier) {
@@ -67,7 +66,7 @@ void GenerationExchange::take(int request_index, const RequestEvent& event, Time
 
 void GenerationExchange::observe_token(int choice, TimePoint now) {
   TimePoint& last = last_token_[static_cast<size_t>(choice)];
-  if (!has_token_) metrics_.observe_first_token(seconds_between(received_, now));
+  if (!has_token_) metrics_.observe_first_token(seconds_between(setup_.received, now));
   if (last != TimePoint{}) metrics_.observe_gap(seconds_between(last, now));
   has_token_ = true;
   last = now;
@@ -76,7 +75,7 @@ void GenerationExchange::observe_token(int choice, TimePoint now) {
 // A line about how far the request is, when nothing else was sent for a while: clients and proxies
 // give up on a silent connection.
 void GenerationExchange::append_progress(TimePoint now, std::string& out) {
-  if (now - last_output_ < progress_interval_) return;
+  if (now - last_output_ < setup_.progress_interval) return;
   last_output_ = now;
   if (has_token_) {
     append_sse_comment("yeoul decoding", out);
@@ -91,13 +90,14 @@ void GenerationExchange::append_progress(TimePoint now, std::string& out) {
 
 void GenerationExchange::finish(TimePoint now) {
   is_finished_ = true;
-  metrics_.observe_whole(seconds_between(received_, now));
+  metrics_.observe_whole(seconds_between(setup_.received, now));
+  metrics_.count_reply(setup_.route, head().status);
   metrics_.count_outcome(writer_->error() ? "error" : writer_->tracker().finish_reason(0));
 }
 
 HttpReply GenerationExchange::head() const {
   HttpReply reply;
-  reply.headers = headers_;
+  reply.headers = setup_.headers;
   if (writer_->is_stream()) {
     reply.content_type = "text/event-stream";
     reply.headers.emplace_back("Cache-Control", "no-cache");

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/answer_writer.h"
@@ -16,10 +17,15 @@ namespace yeoul {
 // connection.
 class GenerationExchange final : public Exchange {
  public:
+  struct Setup {
+    std::string_view route;  // for the metrics; a literal
+    TimePoint received;
+    Duration progress_interval;
+    HttpHeaders headers;
+  };
   // `handles[i]` is request i of the writer. The metrics are borrowed for the life of the object.
   GenerationExchange(std::vector<RequestHandle> handles, std::unique_ptr<AnswerWriter> writer,
-                     Metrics& metrics, TimePoint received, Duration progress_interval,
-                     HttpHeaders headers);
+                     Metrics& metrics, Setup setup);
   ~GenerationExchange() override;
 
   void set_notifier(std::function<void()> notifier) override;
@@ -36,9 +42,7 @@ class GenerationExchange final : public Exchange {
   std::vector<RequestHandle> handles_;
   std::unique_ptr<AnswerWriter> writer_;
   Metrics& metrics_;
-  const TimePoint received_;
-  const Duration progress_interval_;
-  const HttpHeaders headers_;
+  const Setup setup_;
   TimePoint last_output_;
   std::vector<TimePoint> last_token_;  // per choice; the epoch: none yet
   bool has_token_ = false;

@@ -74,8 +74,6 @@ class HttpHandler {
   virtual HttpAnswer answer(HttpRequest request) = 0;
   // Something below the routes went wrong (malformed HTTP, a limit, a timeout).
   virtual HttpReply refuse(const ApiError& error) = 0;
-  // The client left before its answer was complete.
-  virtual void client_left() = 0;
 };
 
 // An OpenAI-shaped error body with the status of the error table.

@@ -32,10 +32,10 @@ int64_t seconds_since_1970() {
 
 struct Routes::Call {
   HttpRequest request;
-  std::string id;         // 128 random bits in hex, or the client's own x-request-id
-  std::string_view tail;  // of a route that ends in '/'
+  std::string id;          // 128 random bits in hex, or the client's own x-request-id
+  std::string_view route;  // its path in the table
+  std::string_view tail;   // of a route that ends in '/'
   TimePoint received;
-  HttpHeaders headers() const { return {{"X-Request-Id", id}}; }
 };
 
 struct Routes::Route {
@@ -103,7 +103,7 @@ std::optional<HttpReply> Routes::screen(const HttpRequest& head) {
 }
 
 HttpAnswer Routes::answer(HttpRequest request) {
-  Call call{std::move(request), "", {}, clock_.now()};
+  Call call{std::move(request), "", {}, {}, clock_.now()};
   const std::string_view given_id = call.request.header("x-request-id");
   const bool is_id_fine =
       !given_id.empty() && given_id.size() <= 128 &&
@@ -127,8 +127,10 @@ HttpAnswer Routes::answer(HttpRequest request) {
         is_prefix ? std::string_view(call.request.path).substr(path.size()) : std::string_view();
     HttpAnswer answer = (this->*route.answer)(call);
     auto* reply = std::get_if<HttpReply>(&answer);
-    metrics_.count_reply(path, reply == nullptr ? 200 : reply->status);
-    if (reply != nullptr) reply->headers.emplace_back("X-Request-Id", call.id);
+    if (reply != nullptr) {  // an exchange counts itself when it ends
+      metrics_.count_reply(path, reply->status);
+      reply->headers.emplace_back("X-Request-Id", call.id);
+    }
     return answer;
   }
   HttpReply reply = allowed.empty()
@@ -150,10 +152,6 @@ HttpReply Routes::refuse(const ApiError& error) {
   HttpReply reply = error_reply(error);
   metrics_.count_reply("none", reply.status);
   return reply;
-}
-
-void Routes::client_left() {
-  metrics_.count_reply("none", 499);
 }
 
 HttpReply Routes::failure(ApiError error) const {
@@ -259,9 +257,10 @@ HttpAnswer Routes::submit(const Call& call, const GenerationFields& fields, Answ
   } else {
     writer = std::make_unique<CompletionWriter>(std::move(setup));
   }
-  return std::make_unique<GenerationExchange>(std::move(handles), std::move(writer), metrics_,
-                                              call.received, options_.progress_interval,
-                                              call.headers());
+  return std::make_unique<GenerationExchange>(
+      std::move(handles), std::move(writer), metrics_,
+      GenerationExchange::Setup{
+          call.route, call.received, options_.progress_interval, {{"X-Request-Id", call.id}}});
 }
 
 ApiError Routes::explain_refusal(Error error) const {

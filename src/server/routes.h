@@ -27,7 +27,6 @@ class Routes final : public HttpHandler {
   std::optional<HttpReply> screen(const HttpRequest& head) override;
   HttpAnswer answer(HttpRequest request) override;
   HttpReply refuse(const ApiError& error) override;
-  void client_left() override;
 
  private:
   struct Route;
