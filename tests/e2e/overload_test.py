@@ -35,7 +35,7 @@ class Overload(unittest.TestCase):
             self.assertGreaterEqual(int(headers["Retry-After"]), 1)
             status, _, _ = server.request("POST", "/v1/completions", {"prompt": ["a", "b", "c"]})
             self.assertEqual(status, 429)
-            self.assertEqual(server.metric("yeoul_waiting"), 2)
+            server.wait_for_metric("yeoul_waiting", 2)
             # A waiting client that leaves makes room as a running one does.
             clients[3].close()
             server.wait_for_metric("yeoul_waiting", 1)
