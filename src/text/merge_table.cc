@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/counter_rng.h"
 
 namespace yeoul {
 namespace {
@@ -16,32 +15,48 @@ namespace {
 // Up to here rescanning all pairs after each merge is faster than a heap.
 constexpr size_t kShortPieceBytes = 48;
 
+constexpr int kIdBits = 21;
+static_assert(kMergeIdsMax == 1u << kIdBits);
+constexpr uint64_t kEmptySlot = ~0ull;
+
 constexpr uint64_t pair_key(TokenId left, TokenId right) {
-  return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  return uint64_t{static_cast<uint32_t>(left)} << kIdBits | static_cast<uint32_t>(right);
+}
+
+// One multiplication: the table is looked at more often than anything else here.
+constexpr size_t home(uint64_t key, size_t slots) {
+  const uint64_t product = key * 0x9E3779B97F4A7C15ull;
+  return (product ^ product >> 32) & (slots - 1);
 }
 
 }  // namespace
 
 MergeTable::MergeTable(const std::vector<TokenId>& byte_tokens, std::vector<Merge> merges)
-    : byte_tokens_(byte_tokens), merges_(std::move(merges)) {
+    : byte_tokens_(byte_tokens), merges_(std::move(merges)), byte_ranks_(256 * 256) {
   CHECK(byte_tokens_.size() == 256, "{} byte tokens", byte_tokens_.size());
-  slots_.resize(std::bit_ceil(2 * merges_.size() + 2));
+  CHECK(merges_.size() < kMergeIdsMax, "{} merges", merges_.size());
+  slots_.assign(std::bit_ceil(2 * merges_.size() + 2), kEmptySlot);
   for (uint32_t rank = 0; rank < merges_.size(); ++rank) {
     const uint64_t key = pair_key(merges_[rank].left, merges_[rank].right);
-    size_t at = mix64(key) & (slots_.size() - 1);
-    while (slots_[at].rank != kNoRank) {
-      CHECK(slots_[at].pair != key, "merge {} repeats an earlier pair", rank);
+    size_t at = home(key, slots_.size());
+    while (slots_[at] != kEmptySlot) {
+      CHECK(slots_[at] >> kIdBits != key, "merge {} repeats an earlier pair", rank);
       at = (at + 1) & (slots_.size() - 1);
     }
-    slots_[at] = {key, rank};
+    slots_[at] = key << kIdBits | rank;
+  }
+  for (size_t pair = 0; pair < byte_ranks_.size(); ++pair) {
+    byte_ranks_[pair] = rank(byte_tokens_[pair >> 8], byte_tokens_[pair & 0xFF]);
   }
 }
 
 uint32_t MergeTable::rank(TokenId left, TokenId right) const {
   const uint64_t key = pair_key(left, right);
-  size_t at = mix64(key) & (slots_.size() - 1);
-  while (slots_[at].rank != kNoRank && slots_[at].pair != key) at = (at + 1) & (slots_.size() - 1);
-  return slots_[at].rank;
+  for (size_t at = home(key, slots_.size());; at = (at + 1) & (slots_.size() - 1)) {
+    const uint64_t slot = slots_[at];
+    if (slot >> kIdBits == key) return static_cast<uint32_t>(slot & (kMergeIdsMax - 1));
+    if (slot == kEmptySlot) return kNoRank;
+  }
 }
 
 void MergeTable::encode(std::string_view piece, std::vector<TokenId>& out) const {
@@ -57,7 +72,7 @@ void MergeTable::encode_short(std::string_view piece, std::vector<TokenId>& out)
   std::array<uint32_t, kShortPieceBytes> rank_at;  // of the pair (i, i + 1)
   size_t count = piece.size();
   for (size_t i = 0; i < count; ++i) token[i] = byte_tokens_[static_cast<uint8_t>(piece[i])];
-  for (size_t i = 0; i + 1 < count; ++i) rank_at[i] = rank(token[i], token[i + 1]);
+  for (size_t i = 0; i + 1 < count; ++i) rank_at[i] = byte_rank(piece[i], piece[i + 1]);
   while (count > 1) {
     const auto end = rank_at.begin() + static_cast<ptrdiff_t>(count - 1);
     const auto best = std::min_element(rank_at.begin(), end);  // the leftmost smallest
@@ -96,7 +111,7 @@ void MergeTable::encode_long(std::string_view piece, std::vector<TokenId>& out) 
   std::vector<uint64_t> heap;
   heap.reserve(count);
   for (uint32_t i = 0; i + 1 < count; ++i) {
-    nodes[i].rank = rank(nodes[i].token, nodes[i + 1].token);
+    nodes[i].rank = byte_rank(piece[i], piece[i + 1]);
     if (nodes[i].rank != kNoRank) heap.push_back(entry(nodes[i].rank, i));
   }
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> queue(std::greater<>(),

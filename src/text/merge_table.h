@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,9 @@
 #include "base/token.h"
 
 namespace yeoul {
+
+// Token ids and ranks stay below this, so that a pair and its rank fit into one word.
+inline constexpr uint32_t kMergeIdsMax = 1 << 21;
 
 // One line of the merge list: two neighbouring tokens become one.
 struct Merge {
@@ -28,18 +32,19 @@ class MergeTable {
 
  private:
   static constexpr uint32_t kNoRank = ~0u;
-  struct Slot {
-    uint64_t pair = ~0ull;
-    uint32_t rank = kNoRank;
-  };
 
   uint32_t rank(TokenId left, TokenId right) const;
+  uint32_t byte_rank(char left, char right) const {
+    return byte_ranks_[size_t{static_cast<uint8_t>(left)} << 8 | static_cast<uint8_t>(right)];
+  }
   void encode_short(std::string_view piece, std::vector<TokenId>& out) const;
   void encode_long(std::string_view piece, std::vector<TokenId>& out) const;
 
   std::vector<TokenId> byte_tokens_;  // [256]
   std::vector<Merge> merges_;         // by rank
-  std::vector<Slot> slots_;           // open addressing, a power of two, at most half full
+  std::vector<uint32_t> byte_ranks_;  // [256 * 256], rank of each pair of byte tokens
+  // Open addressing, a power of two, at most half full: left << 42 | right << 21 | rank.
+  std::vector<uint64_t> slots_;
 };
 
 }  // namespace yeoul

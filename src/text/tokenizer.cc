@@ -12,6 +12,7 @@
 #include "text/marker_trie.h"
 #include "text/merge_table.h"
 #include "text/piece_reader.h"
+#include "text/piece_table.h"
 #include "text/tokenizer_file.h"
 
 namespace yeoul {
@@ -23,7 +24,8 @@ class BpeTokenizer final : public Tokenizer {
       : entries_(std::move(file.entries)),
         bytes_(std::move(file.bytes)),
         merges_(file.byte_tokens, std::move(file.merges)),
-        is_marker_(entries_.size(), false) {
+        is_marker_(entries_.size(), false),
+        whole_pieces_(entries_.size()) {
     for (const AddedToken& added : file.added_tokens) {
       const auto id = static_cast<size_t>(added.id);
       (added.is_normalized ? second_markers_ : first_markers_).insert(bytes_[id], added.id);
@@ -36,9 +38,9 @@ class BpeTokenizer final : public Tokenizer {
   void encode_text(std::string_view text, std::vector<TokenId>& out) const override {
     PieceReader reader(text);
     for (std::string_view piece = reader.next(); !piece.empty(); piece = reader.next()) {
-      const auto whole = whole_pieces_.find(piece);
-      if (whole != whole_pieces_.end()) {
-        out.push_back(whole->second);
+      const TokenId whole = whole_pieces_.find(piece);
+      if (whole != PieceTable::kNone) {
+        out.push_back(whole);
       } else {
         merges_.encode(piece, out);
       }
@@ -82,7 +84,7 @@ class BpeTokenizer final : public Tokenizer {
       if (bytes_[id].empty() || is_marker_[id]) continue;
       ids.clear();
       merges_.encode(bytes_[id], ids);
-      if (ids.size() == 1 && index(ids[0]) == id) whole_pieces_.emplace(bytes_[id], ids[0]);
+      if (ids.size() == 1 && index(ids[0]) == id) whole_pieces_.insert(bytes_[id], ids[0]);
     }
   }
 
@@ -99,13 +101,13 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   std::vector<std::string> entries_;  // by id
-  std::vector<std::string> bytes_;    // by id; the maps below borrow from it
+  std::vector<std::string> bytes_;    // by id; markers_ borrows from it
   MergeTable merges_;
   std::vector<bool> is_marker_;
   MarkerTrie first_markers_;
   MarkerTrie second_markers_;
   std::unordered_map<std::string_view, TokenId> markers_;
-  std::unordered_map<std::string_view, TokenId> whole_pieces_;
+  PieceTable whole_pieces_;
 };
 
 }  // namespace

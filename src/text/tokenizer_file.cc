@@ -14,7 +14,7 @@
 namespace yeoul {
 namespace {
 
-constexpr uint64_t kVocabularyMax = 1 << 22;  // the release has 129,280 ids
+constexpr uint64_t kVocabularyMax = kMergeIdsMax;  // the release has 129,280 ids
 
 using TokenIds = std::unordered_map<std::string, TokenId>;
 
@@ -211,6 +211,10 @@ Result<void> read_added_tokens(const Json& list, const TokenIds& ids, TokenizerF
 }
 
 Result<void> read_merges(const TokenizerJson& json, const TokenIds& ids, TokenizerFile& file) {
+  if (json.merges.size() >= kMergeIdsMax) {
+    return corrupt(fmt::format("model.merges: fewer than {} expected, found {}", kMergeIdsMax,
+                               json.merges.size()));
+  }
   std::unordered_set<std::string> lines;
   const auto id_of = [&ids](const std::string& entry) {
     const auto found = ids.find(entry);

@@ -161,7 +161,7 @@ TEST(TokenizerFile, contradictions_are_named_with_the_place) {
   expect([](Json& d) { d["model"]["vocab"]["!"] = 4; }, "id 4: one entry expected");
   expect([](Json& d) { d["model"]["vocab"]["!"] = -4; }, "model.vocab[\"!\"]: id expected");
   expect([](Json& d) { d["model"]["vocab"]["!"] = "4"; }, "found a string");
-  expect([](Json& d) { d["model"]["vocab"]["!"] = 1 << 22; }, "id below 4194304 expected");
+  expect([](Json& d) { d["model"]["vocab"]["!"] = 1 << 21; }, "id below 2097152 expected");
   expect([](Json& d) { d["model"]["vocab"].erase("!"); }, "\"!\" for byte 0x21 expected");
   expect([](Json& d) { d["model"]["vocab"][""] = 700; }, "non-empty entry");
   expect([](Json& d) { d["model"]["vocab"]["가"] = 700; }, "characters of the byte alphabet");
