@@ -72,6 +72,27 @@ Json arguments_object(const std::string& text) {
   return object;
 }
 
+std::string description_of(const Json& object) {
+  const bool has = object.contains("description") && object["description"].is_string();
+  return has ? object["description"].get<std::string>() : "";
+}
+
+// A function of a namespace as the prompt shows it: "namespace::name", the description of the
+// namespace before its own.
+Json qualified(const Json& function) {
+  if (!function.contains("namespace") || function["namespace"].is_null()) return function;
+  const Json& space = function["namespace"];
+  const std::string prefix = (space.is_object() ? space["name"] : space).get<std::string>() + "::";
+  Json out = function;
+  out.erase("namespace");
+  const std::string name = function["name"];
+  if (!name.starts_with(prefix)) out["name"] = prefix + name;
+  if (space.is_object() && !description_of(space).empty()) {
+    out["description"] = description_of(space) + "\n" + description_of(function);
+  }
+  return out;
+}
+
 class ChatRenderer {
  public:
   ChatRenderer(const Conversation& conversation, std::vector<Turn> turns)
@@ -81,7 +102,7 @@ class ChatRenderer {
                                        [](const Turn& turn) { return !turn.tools.empty(); });
     keeps_all_reasoning_ = has_tools || !conversation.drop_old_reasoning;
     for (size_t i = 0; i < turns_.size(); ++i) {
-      if (asks(i)) last_asking_ = static_cast<ptrdiff_t>(i);
+      if (is_question(i)) last_question_ = static_cast<ptrdiff_t>(i);
     }
   }
 
@@ -110,18 +131,28 @@ class ChatRenderer {
 
  private:
   // A turn that the model answers: the user's, or a system turn in mid-conversation.
-  bool asks(size_t i) const {
+  bool is_answered(size_t i) const {
     return turns_[i].kind == Turn::Kind::kUser || (turns_[i].kind == Turn::Kind::kSystem && i > 0);
+  }
+
+  // Such a turn with more than results of tools: these go on with the question before.
+  bool is_question(size_t i) const {
+    const std::vector<TurnPart>& parts = turns_[i].parts;
+    const bool only_results =
+        !parts.empty() && std::all_of(parts.begin(), parts.end(),
+                                      [](const TurnPart& part) { return part.is_tool_result; });
+    return is_answered(i) && !only_results;
   }
 
   // Whether the reasoning of an answer at `i` is shown: none before the last question, unless tools
   // are in play.
   bool shows_reasoning(size_t i) const {
-    return is_thinking_ && (keeps_all_reasoning_ || static_cast<ptrdiff_t>(i) > last_asking_);
+    return is_thinking_ && (keeps_all_reasoning_ || static_cast<ptrdiff_t>(i) > last_question_);
   }
 
+  // A continued answer that has no text yet goes on with its reasoning.
   bool continues_reasoning(const Turn& turn) const {
-    return is_thinking_ && turn.continues && turn.text.empty() && !turn.reasoning.empty();
+    return is_thinking_ && turn.continues && turn.text.empty();
   }
 
   void write_header(bool thinks) {
@@ -160,11 +191,11 @@ class ChatRenderer {
       out_.markup(kToolsHead);
       for (size_t t = 0; t < turn.tools.size(); ++t) {
         if (t > 0) out_.text("\n");
-        out_.text(dump_python_style(turn.tools[t].function));
+        out_.text(dump_python_style(qualified(turn.tools[t].function)));
       }
       out_.text(kToolsTail);
     }
-    if (!turn.response_format.is_null()) {
+    if (!turn.response_format.empty()) {  // {} asks for nothing
       out_.text(kResponseFormatHead);
       out_.text(dump_python_style(turn.response_format));
     }
@@ -228,9 +259,9 @@ class ChatRenderer {
       if (turns_[i].task == Task::kAction) write_header(is_thinking_);
       out_.marker(task_marker(turns_[i].task));
       header_is_open_ = false;
-    } else if (asks(i) && (!is_last || conversation_.add_generation_header)) {
+    } else if (is_answered(i) && (!is_last || conversation_.add_generation_header)) {
       write_header(is_thinking_ &&
-                   (keeps_all_reasoning_ || static_cast<ptrdiff_t>(i) >= last_asking_));
+                   (keeps_all_reasoning_ || static_cast<ptrdiff_t>(i) >= last_question_));
     }
   }
 
@@ -239,9 +270,9 @@ class ChatRenderer {
   PromptWriter out_;
   bool is_thinking_ = false;
   bool keeps_all_reasoning_ = false;
-  ptrdiff_t last_asking_ = -1;   // index of the last turn that asks(), or -1
-  bool header_is_open_ = false;  // an assistant's header stands, its answer does not follow yet
-  bool header_thinks_ = false;   // that header ends with <think>
+  ptrdiff_t last_question_ = -1;  // index of the last turn that is a question, or -1
+  bool header_is_open_ = false;   // an assistant's header stands, its answer does not follow yet
+  bool header_thinks_ = false;    // that header ends with <think>
 };
 
 }  // namespace

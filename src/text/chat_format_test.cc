@@ -97,6 +97,28 @@ TEST(ChatFormat, old_reasoning_is_dropped_unless_there_are_tools) {
   EXPECT_THAT(text_of(conversation), testing::Not(HasSubstr("r1")));
 }
 
+TEST(ChatFormat, results_of_tools_alone_are_no_new_question) {
+  Conversation conversation =
+      talk({user("a"), assistant("", "r1", {{"1", "f", "{}"}}), tool_result("1", "x"),
+            assistant("b", "r2"), tool_result("1", "y")});
+  EXPECT_THAT(text_of(conversation), HasSubstr("<｜User｜>a<｜Assistant｜><think>r1</think>"));
+  EXPECT_TRUE(text_of(conversation).ends_with("</tool_result><｜Assistant｜><think>"));
+  conversation.messages.push_back(user("c"));
+  EXPECT_THAT(text_of(conversation), testing::Not(HasSubstr("r1")));
+}
+
+TEST(ChatFormat, functions_of_a_namespace_are_listed_under_their_full_name) {
+  Conversation conversation = talk({user("a")});
+  conversation.tools = {tool("f"), tool("s::g"), tool("h::i")};
+  conversation.tools[0].function["namespace"] = Json{{"name", "s"}, {"description", "about s"}};
+  conversation.tools[1].function["namespace"] = "s";
+  const std::string text = text_of(conversation);
+  EXPECT_THAT(text, HasSubstr("{\"name\": \"s::f\", \"description\": \"about s\\nd\", "));
+  EXPECT_THAT(text,
+              HasSubstr("{\"name\": \"s::g\", \"description\": \"d\", \"parameters\": {}}\n"));
+  EXPECT_THAT(text, HasSubstr("{\"name\": \"h::i\", "));
+}
+
 TEST(ChatFormat, tools_are_listed_in_the_system_message_and_calls_in_the_answers) {
   Conversation conversation =
       talk({user("a"), assistant("b", "",
@@ -250,8 +272,16 @@ TEST(ChatFormat, what_cannot_be_rendered_is_refused_with_the_message) {
   wrong.continues = true;
   EXPECT_THAT(error(talk({wrong})).message, HasSubstr("with tool calls cannot be continued"));
   wrong = system_message("a");
-  wrong.tools = {{Json::array()}};
-  EXPECT_THAT(error(talk({wrong})).message, HasSubstr("messages[0].tools[0]: a function"));
+  const auto tool_error = [&](const Json& function) {
+    wrong.tools = {{function}};
+    return error(talk({wrong})).message;
+  };
+  EXPECT_EQ(tool_error(Json::array()), "messages[0].tools[0]: a function with a name expected");
+  EXPECT_THAT(tool_error({{"name", "f"}, {"description", 1}}), HasSubstr("as description"));
+  EXPECT_THAT(tool_error({{"name", "f"}, {"namespace", 1}}), HasSubstr("as namespace"));
+  EXPECT_THAT(tool_error({{"name", "a::f"}, {"namespace", "b"}}), HasSubstr("another namespace"));
+  EXPECT_THAT(tool_error({{"name", "f"}, {"namespace", {{"name", "n"}, {"description", 1}}}}),
+              HasSubstr("description of the namespace"));
   Conversation required = talk({user("a")});
   required.tool_choice = ToolChoice::kRequired;
   EXPECT_THAT(error(required).message, HasSubstr("there are no tools"));

@@ -9,12 +9,36 @@
 namespace yeoul {
 namespace {
 
+bool is_text(const Json& object, std::string_view key) {
+  return object.contains(key) && object[key].is_string();
+}
+
+// A function needs a name; it may have a namespace, a string or {"name", "description"}, and then
+// its name may carry it already ("namespace::name").
+const char* wrong_with_function(const Json& function) {
+  if (!function.is_object() || !is_text(function, "name")) return "a function with a name expected";
+  if (function.contains("description") && !function["description"].is_null() &&
+      !is_text(function, "description")) {
+    return "text expected as description";
+  }
+  if (!function.contains("namespace") || function["namespace"].is_null()) return nullptr;
+  const Json& space = function["namespace"];
+  if (!space.is_string() && !(space.is_object() && is_text(space, "name"))) {
+    return "a name expected as namespace";
+  }
+  if (space.is_object() && space.contains("description") && !is_text(space, "description")) {
+    return "text expected as description of the namespace";
+  }
+  const std::string prefix = (space.is_object() ? space["name"] : space).get<std::string>() + "::";
+  const std::string name = function["name"];
+  const bool is_qualified = name.find("::") != std::string::npos;
+  return is_qualified && !name.starts_with(prefix) ? "its name is of another namespace" : nullptr;
+}
+
 Result<void> check_tools(const std::vector<ToolDefinition>& tools, std::string_view where) {
   for (size_t i = 0; i < tools.size(); ++i) {
-    const Json& function = tools[i].function;
-    if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}tools[{}]: a function with a name expected", where, i));
+    if (const char* what = wrong_with_function(tools[i].function)) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{}tools[{}]: {}", where, i, what));
     }
   }
   return {};

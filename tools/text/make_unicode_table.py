@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes src/text/unicode_class_table.cc: the general categories that the split patterns name.
 
-    .venv/bin/python tools/text/make_unicode_table.py            write the table
-    .venv/bin/python tools/text/make_unicode_table.py --check    fail unless the table is current and
-                                                                  equal to the reference library's
+    python3 tools/text/make_unicode_table.py            write the table
+    python3 tools/text/make_unicode_table.py --check    fail unless the table is current and equal to
+                                                        the reference library's
 
 Source: the Unicode Character Database 16.0.0 as carried by the PyPI package unicodedata2 16.0.0.
 --check also probes every code point through the regular expressions of the reference library
@@ -12,6 +12,9 @@ Source: the Unicode Character Database 16.0.0 as carried by the PyPI package uni
 import pathlib
 import sys
 
+import python_packages
+
+python_packages.reenter()
 import unicodedata2
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
