@@ -123,6 +123,7 @@ HttpAnswer Routes::answer(HttpRequest request) {
       allowed = route.method;
       continue;
     }
+    call.route = path;
     call.tail =
         is_prefix ? std::string_view(call.request.path).substr(path.size()) : std::string_view();
     HttpAnswer answer = (this->*route.answer)(call);
