@@ -116,6 +116,17 @@ TEST(Tokenizer, merges_may_be_pairs) {
   EXPECT_EQ(encode(**tokenizer, "with all of them"), encode(*tiny(), "with all of them"));
 }
 
+// Quadratic work would take minutes here.
+TEST(Tokenizer, long_runs_of_anything_come_back_from_their_tokens) {
+  const auto tokenizer = tiny();
+  for (const std::string unit : {"a", " ", "\n", "7", "\u0301", "你", "ab", "<", "\xFF"}) {
+    std::string text;
+    while (text.size() < 300'000) text += unit;
+    EXPECT_EQ(tokenizer->decode(encode(*tokenizer, text)), text);
+    EXPECT_EQ(tokenizer->decode(encode_with_markers(*tokenizer, text)), text);
+  }
+}
+
 TEST(Tokenizer, many_threads_may_encode_at_once) {
   const auto tokenizer = tiny();
   const std::string text(20000, 'a');

@@ -54,24 +54,27 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one line for make claims")
     options = parser.parse_args()
-    references = {mode: reference(mode == "markers") for mode in ("text", "markers")}
-    total, mismatches = 0, 0
-    for kind, documents in corpus.build(VOCABULARY, options.megabytes, options.seed):
-        size, wrong = sum(len(d.encode()) for d in documents), 0
-        for mode, library in references.items():
-            ours = our_ids(options.program, mode, documents)
+    kinds = corpus.build(VOCABULARY, options.megabytes, options.seed)
+    sizes = {kind: sum(len(d.encode()) for d in documents) for kind, documents in kinds}
+    wrong = dict.fromkeys(sizes, 0)
+    for mode in ("text", "markers"):
+        library = reference(mode == "markers")
+        ours = iter(our_ids(options.program, mode, [d for _, ds in kinds for d in ds]))
+        for kind, documents in kinds:
             for start in range(0, len(documents), 256):
                 batch = documents[start:start + 256]
                 encodings = library.encode_batch_fast(batch, add_special_tokens=False)
-                for text, mine, encoding in zip(batch, ours[start:], encodings):
+                for text, mine, encoding in zip(batch, ours, encodings):
                     if mine == encoding.ids:
                         continue
-                    wrong += 1
-                    if mismatches + wrong <= 10:
+                    wrong[kind] += 1
+                    if sum(wrong.values()) <= 10:
                         show(kind, mode, text, mine, encoding.ids)
-        total, mismatches = total + size, mismatches + wrong
-        if not options.json:
-            print(f"{kind:30} {size / 1e6:7.2f} MB  {len(documents):5} documents  {wrong} mismatches")
+    total, mismatches = sum(sizes.values()), sum(wrong.values())
+    if not options.json:
+        for kind, documents in kinds:
+            print(f"{kind:30} {sizes[kind] / 1e6:7.2f} MB  {len(documents):5} documents  "
+                  f"{wrong[kind]} mismatches")
     holds = mismatches == 0 and total >= options.megabytes * 1_000_000
     if options.json:
         print(json.dumps({"name": "tokenizer_mismatches", "value": mismatches,
