@@ -18,7 +18,7 @@
 namespace {
 
 constexpr double kGoalMbPerS = 10;
-constexpr double kGrowthMax = 2;
+constexpr double kGrowthMax = 3;  // quadratic work: 4
 constexpr size_t kHostileBytes = 1'000'000;
 
 // Documents of a request's size, so that long-text effects do not hide.
@@ -80,7 +80,7 @@ void print_growth(const yeoul::Tokenizer& tokenizer) {
                  1e-6 * static_cast<double>(once.size()) / once_s, growth);
     worst = std::max(worst, growth);
   }
-  print_row("tokenizer_hostile_growth", worst, "time per byte, 4 MB over 1 MB", "<= 2",
+  print_row("tokenizer_hostile_growth", worst, "time per byte, 4 MB over 1 MB", "<= 3",
             worst <= kGrowthMax);
 }
 
