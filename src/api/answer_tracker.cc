@@ -90,6 +90,11 @@ const ChoiceUpdate* AnswerTracker::push_finished(int choice_index, FinishReason 
   // A choice that was cut off shows nothing more; RequestFinished brings the error.
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) return nullptr;
   choice.decoder.finish(update_.events);
+  if (reason == FinishReason::kLength) {  // markup that was cut off is no fault of the model
+    std::erase_if(update_.events, [](const OutputEvent& event) {
+      return std::holds_alternative<OutputProblem>(event);
+    });
+  }
   join_adjacent(update_.events);
   update_.finished = true;
   return &update_;

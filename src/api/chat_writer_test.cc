@@ -149,13 +149,16 @@ TEST(ChatWriter, a_failure_ends_the_stream_with_an_error_and_without_done) {
 TEST(ChatWriter, broken_markup_is_reported_beside_the_answer) {
   AnswerSetup reasoning = setup();
   reasoning.rules.parser.starts_in_reasoning = true;
-  ChatWriter writer(std::move(reasoning));
-  run(writer, "never ends", FinishReason::kLength);
+  ChatWriter writer(reasoning);
+  run(writer, "never ends");
   const Json body = *parse_json(writer.body());
   EXPECT_EQ(body["choices"][0]["message"]["reasoning_content"], "never ends");
   EXPECT_EQ(body["choices"][0]["message"]["content"], "");
-  EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(body["yeoul"]["problems"].size(), 1u);
+  ChatWriter cut_off(reasoning);
+  run(cut_off, "never ends", FinishReason::kLength);
+  EXPECT_FALSE((*parse_json(cut_off.body()))["yeoul"].contains("problems"));
 }
 
 TEST(ChatWriter, lost_probability_is_a_number_json_can_hold) {

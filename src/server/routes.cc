@@ -111,7 +111,8 @@ HttpAnswer Routes::answer(HttpRequest request) {
   call.id = is_id_fine ? std::string(given_id)
                        : fmt::format("{:016x}{:016x}", random_word(), random_word());
   // HEAD is GET without the body, which the connection leaves out.
-  const std::string_view method = call.request.method == "HEAD" ? "GET" : call.request.method;
+  std::string_view method = call.request.method;
+  if (method == "HEAD") method = "GET";
   std::string allowed;
   for (const Route& route : kRoutes) {
     const std::string_view path = route.path;
