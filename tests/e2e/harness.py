@@ -42,6 +42,8 @@ class Server:
             raise
         finally:
             self.process.stdout.close()
+        if self.process.returncode != 0:  # also what a sanitizer says at the end
+            raise RuntimeError(f"{self.command} ended with {self.process.returncode}")
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
