@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/instruction_sets.h"
 #include "backend/cpu/sums.h"
 #include "backend/math_functions.h"
 #include "tensor/formats/kv_rows.h"
@@ -60,6 +61,19 @@ Keys gather_keys(const AttentionArgs& args, int64_t row, Scratch& scratch) {
   return keys;
 }
 
+// values[d] = fma(values[d], rescale, added[d]).
+template <typename Acc>
+[[gnu::always_inline]] inline void rescale_loop(Acc rescale, const Acc* added, int64_t n,
+                                                Acc* values) {
+  for (int64_t d = 0; d < n; ++d) values[d] = std::fma(values[d], rescale, added[d]);
+}
+YEOUL_CLONES void rescale_values(float rescale, const float* added, int64_t n, float* values) {
+  rescale_loop(rescale, added, n, values);
+}
+YEOUL_CLONES void rescale_values(double rescale, const double* added, int64_t n, double* values) {
+  rescale_loop(rescale, added, n, values);
+}
+
 // Running state of one head's online softmax.
 template <typename Acc>
 struct HeadSum {
@@ -96,9 +110,7 @@ void add_block(const float* query, const Keys& keys, int32_t first, int32_t last
   std::fill_n(head.block_sum, keys.stride, Acc{0});
   add_values(weights, by_slot, kSlotBlock, keys.stride, head.block_sum);
   head.denominator = std::fma(head.denominator, rescale, sum);
-  for (int64_t d = 0; d < keys.stride; ++d) {
-    head.values[d] = std::fma(head.values[d], rescale, head.block_sum[d]);
-  }
+  rescale_values(rescale, head.block_sum, keys.stride, head.values);
   head.largest = largest;
 }
 

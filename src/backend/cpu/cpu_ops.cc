@@ -31,7 +31,7 @@ Sizes sizes_for(const OpsLimits& limits) {
   s.block_max = size(limits.index_rows_max / std::max(limits.block_size, 1) + 1);
   s.order = size(std::max<int64_t>(limits.index_rows_max + 1, 64));
   s.query_codes = size(int64_t{limits.index_heads} * limits.index_head_dim);
-  s.query_scales = size(int64_t{limits.index_heads} * limits.index_head_dim / 32);
+  s.query_scales = size(int64_t{limits.index_heads} * (limits.index_head_dim / 32 + 1));
   return s;
 }
 
@@ -85,7 +85,7 @@ int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads) {
   const cpu::Sizes s = cpu::sizes_for(limits);
   const size_t floats =
       s.row + s.tile + s.keys + s.query + s.scores + s.block_max + s.order + s.query_scales;
-  const size_t per_thread = 4 * floats + 8 * s.sums + s.query_codes;
+  const size_t per_thread = 4 * floats + 8 * s.sums + 2 * s.query_codes;
   return static_cast<int64_t>(4 * (s.operands + s.activations) +
                               static_cast<size_t>(num_threads) * per_thread);
 }

@@ -56,8 +56,8 @@ struct Scratch {
   std::vector<float> scores;     // index scores of one row
   std::vector<float> block_max;  // candidate blocks
   std::vector<int32_t> order;    // selection
-  std::vector<int8_t> query_codes;
-  std::vector<float> query_scales;
+  std::vector<int16_t> query_codes;
+  std::vector<float> query_scales;  // then the heads' weights
 };
 
 template <typename Acc>

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/instruction_sets.h"
 #include "backend/cpu/sums.h"
 #include "backend/math_functions.h"
 
@@ -36,6 +37,58 @@ void sinkhorn(double* comb, int copies, int iters, double eps) {
     }
     normalise_columns();
   }
+}
+
+// out = bf16(sum_c pre[c] * x[c]).
+template <typename Acc>
+[[gnu::always_inline]] inline void collapse_loop(const Bf16* x, const float* pre, int64_t hidden,
+                                                 int64_t copies, Bf16* out) {
+  for (int64_t d = 0; d < hidden; ++d) {
+    Acc sum = static_cast<Acc>(pre[0]) * static_cast<Acc>(to_float(x[d]));
+    for (int64_t c = 1; c < copies; ++c) {
+      sum = std::fma(static_cast<Acc>(pre[c]), static_cast<Acc>(to_float(x[c * hidden + d])), sum);
+    }
+    out[d] = to_bf16(static_cast<float>(sum));
+  }
+}
+
+YEOUL_CLONES void collapse_row(const Bf16* x, const float* pre, int64_t hidden, int64_t copies,
+                               float, Bf16* out) {
+  // The release has four copies: a known number lets the compiler use vectors.
+  if (copies == 4) return collapse_loop<float>(x, pre, hidden, 4, out);
+  collapse_loop<float>(x, pre, hidden, copies, out);
+}
+YEOUL_CLONES void collapse_row(const Bf16* x, const float* pre, int64_t hidden, int64_t copies,
+                               double, Bf16* out) {
+  collapse_loop<double>(x, pre, hidden, copies, out);
+}
+
+// x[k] = bf16(post[k] * o + sum_j comb[j, k] * x[j]), in place.
+template <typename Acc>
+[[gnu::always_inline]] inline void expand_loop(const Bf16* o, const float* post, const float* comb,
+                                               int64_t hidden, int64_t copies, Bf16* x) {
+  for (int64_t d = 0; d < hidden; ++d) {
+    const Acc added = static_cast<Acc>(to_float(o[d]));
+    Acc old[kCopiesMax];
+    for (int64_t j = 0; j < copies; ++j) old[j] = static_cast<Acc>(to_float(x[j * hidden + d]));
+    for (int64_t k = 0; k < copies; ++k) {
+      Acc sum = static_cast<Acc>(post[k]) * added;
+      for (int64_t j = 0; j < copies; ++j) {
+        sum = std::fma(static_cast<Acc>(comb[j * copies + k]), old[j], sum);
+      }
+      x[k * hidden + d] = to_bf16(static_cast<float>(sum));
+    }
+  }
+}
+
+YEOUL_CLONES void expand_row(const Bf16* o, const float* post, const float* comb, int64_t hidden,
+                             int64_t copies, float, Bf16* x) {
+  if (copies == 4) return expand_loop<float>(o, post, comb, hidden, 4, x);
+  expand_loop<float>(o, post, comb, hidden, copies, x);
+}
+YEOUL_CLONES void expand_row(const Bf16* o, const float* post, const float* comb, int64_t hidden,
+                             int64_t copies, double, Bf16* x) {
+  expand_loop<double>(o, post, comb, hidden, copies, x);
 }
 
 }  // namespace
@@ -92,43 +145,20 @@ void CpuOps<Acc>::collapse(const CollapseArgs& args) {
   const int64_t hidden = args.hidden, copies = args.copies;
   for_each(static_cast<int64_t>(args.rows.size()), hidden * copies, [&](int64_t i, Scratch&) {
     const int64_t row = args.rows[static_cast<size_t>(i)];
-    const Bf16* x = args.streams + row * copies * hidden;
-    const float* pre = args.pre + row * copies;
-    for (int64_t d = 0; d < hidden; ++d) {
-      Acc sum = static_cast<Acc>(pre[0]) * static_cast<Acc>(to_float(x[d]));
-      for (int64_t c = 1; c < copies; ++c) {
-        sum =
-            std::fma(static_cast<Acc>(pre[c]), static_cast<Acc>(to_float(x[c * hidden + d])), sum);
-      }
-      args.out[i * hidden + d] = to_bf16(static_cast<float>(sum));
-    }
+    collapse_row(args.streams + row * copies * hidden, args.pre + row * copies, hidden, copies,
+                 Acc{}, args.out + i * hidden);
   });
 }
 
 template <typename Acc>
 void CpuOps<Acc>::expand(const ExpandArgs& args) {
   const int64_t hidden = args.hidden, copies = args.copies;
-  for_each(static_cast<int64_t>(args.rows.size()), hidden * copies * copies,
-           [&](int64_t i, Scratch&) {
-             const int64_t row = args.rows[static_cast<size_t>(i)];
-             Bf16* x = args.streams + row * copies * hidden;
-             const float* post = args.post + row * copies;
-             const float* comb = args.comb + row * copies * copies;
-             for (int64_t d = 0; d < hidden; ++d) {
-               const Acc o = static_cast<Acc>(to_float(args.x[i * hidden + d]));
-               Acc old[kCopiesMax];
-               for (int64_t j = 0; j < copies; ++j) {
-                 old[j] = static_cast<Acc>(to_float(x[j * hidden + d]));
-               }
-               for (int64_t k = 0; k < copies; ++k) {
-                 Acc sum = static_cast<Acc>(post[k]) * o;
-                 for (int64_t j = 0; j < copies; ++j) {
-                   sum = std::fma(static_cast<Acc>(comb[j * copies + k]), old[j], sum);
-                 }
-                 x[k * hidden + d] = to_bf16(static_cast<float>(sum));
-               }
-             }
-           });
+  for_each(
+      static_cast<int64_t>(args.rows.size()), hidden * copies * copies, [&](int64_t i, Scratch&) {
+        const int64_t row = args.rows[static_cast<size_t>(i)];
+        expand_row(args.x + i * hidden, args.post + row * copies, args.comb + row * copies * copies,
+                   hidden, copies, Acc{}, args.streams + row * copies * hidden);
+      });
 }
 
 template void CpuOps<float>::embed(const EmbedArgs&);

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/sums.h"
+#include "backend/cpu/instruction_sets.h"
 #include "base/check.h"
 #include "tensor/formats/fp4_e2m1.h"
 #include "tensor/formats/kv_rows.h"
@@ -18,14 +18,13 @@ namespace {
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 constexpr int kKeyMax = 1024;  // widest index key
 
-// A quantised query of one row: codes in halves, [heads][width], scales [heads][width/32].
+// A quantised query of one row: doubled codes [heads][width], scales [heads][width/32].
 struct Query {
-  const int8_t* codes;
+  const int16_t* codes;
   const float* scales;
-  const Bf16* head_weights;
+  const float* weights;  // of the heads, scaled
   int32_t heads;
   int32_t width;
-  float weight_scale;  // fl32(width^-0.5 * heads^-0.5)
 };
 
 // Keeps the `k` best of order[0..count) by (score descending, index ascending), then sorts them by
@@ -43,32 +42,59 @@ int64_t keep_best(int32_t* order, int64_t count, int64_t k, const Score& score) 
   return count;
 }
 
+// Twice the values of a row's codes; of each group of 32 the low nibbles first, then the high ones
+// (a dot product of integers has no order).
+[[gnu::always_inline]] inline void double_codes(const uint8_t* pairs, int32_t width, int16_t* out) {
+  constexpr int kHalf = kIndexGroup / 2;
+  for (int32_t g = 0; g < width; g += kIndexGroup) {
+    for (int i = 0; i < kHalf; ++i) {
+      out[g + i] = kE2m1Doubled[pairs[g / 2 + i] & 15];
+      out[g + kHalf + i] = kE2m1Doubled[pairs[g / 2 + i] >> 4];
+    }
+  }
+}
+
 // S = sum_h w_h * relu(q_h . k), the dot exact per group of 32.
 template <typename Acc>
-float score_key(const Query& query, const uint8_t* key_codes, const uint8_t* key_scales) {
-  int8_t key[kKeyMax];
+[[gnu::always_inline]] inline float score_key(const Query& query, const uint8_t* key_codes,
+                                              const uint8_t* key_scales) {
+  int16_t key[kKeyMax];
   float scales[kKeyMax / kIndexGroup];
   const int groups = query.width / kIndexGroup;
-  for (int i = 0; i < query.width / 2; ++i) {
-    key[2 * i] = kE2m1Doubled[key_codes[i] & 15];
-    key[2 * i + 1] = kE2m1Doubled[key_codes[i] >> 4];
-  }
+  double_codes(key_codes, query.width, key);
   for (int g = 0; g < groups; ++g) scales[g] = ue8m0_to_float(key_scales[g]) * 0.25f;
   Acc total = 0;
   for (int h = 0; h < query.heads; ++h) {
-    const int8_t* codes = query.codes + h * query.width;
+    const int16_t* codes = query.codes + h * query.width;
     Acc dot = 0;
     for (int g = 0; g < groups; ++g) {
       int32_t sum = 0;
-      for (int i = g * kIndexGroup; i < (g + 1) * kIndexGroup; ++i) sum += codes[i] * key[i];
+      for (int i = 0; i < kIndexGroup; ++i) {
+        sum += int32_t{codes[g * kIndexGroup + i]} * int32_t{key[g * kIndexGroup + i]};
+      }
       dot += static_cast<Acc>(static_cast<float>(sum) * (query.scales[h * groups + g] * scales[g]));
     }
     const float relu = std::max(static_cast<float>(dot), 0.0f);
-    const float weight = to_float(query.head_weights[h]) * query.weight_scale;
-    total = std::fma(static_cast<Acc>(relu), static_cast<Acc>(weight), total);
+    total = std::fma(static_cast<Acc>(relu), static_cast<Acc>(query.weights[h]), total);
   }
   const float score = static_cast<float>(total) + 0.0f;  // -0 becomes +0
   return score == score ? score : kHidden;
+}
+
+// Scores of `count` keys that lie one after another.
+YEOUL_CLONES void score_keys(const Query& query, const uint8_t* codes, int64_t code_bytes,
+                             const uint8_t* scales, int64_t scale_bytes, int64_t count, float,
+                             float* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = score_key<float>(query, codes + i * code_bytes, scales + i * scale_bytes);
+  }
+}
+YEOUL_CLONES void score_keys(const Query& query, const uint8_t* codes, int64_t code_bytes,
+                             const uint8_t* scales, int64_t scale_bytes, int64_t count, double,
+                             float* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = score_key<double>(query, codes + i * code_bytes, scales + i * scale_bytes);
+  }
 }
 
 // Blocks of the candidate pool: the best by their largest score, the newest forced in.
@@ -91,50 +117,48 @@ int32_t fill_pool(const float* scores, int64_t visible, int32_t block_size, int3
   return static_cast<int32_t>(count);
 }
 
+// The query of row i, quantised into the scratch.
+Query quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
+  const int32_t width = args.kv_view.layout.index_head_dim, groups = width / kIndexGroup;
+  const float weight_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) *
+                                                (1.0 / std::sqrt(static_cast<double>(args.heads))));
+  float* weights = scratch.query_scales.data() + args.heads * groups;
+  for (int64_t h = 0; h < args.heads; ++h) {
+    const Bf16* query = args.queries + (i * args.heads + h) * width;
+    float* values = scratch.row.data();
+    for (int64_t d = 0; d < width; ++d) values[d] = to_float(query[d]);
+    uint8_t codes[kKeyMax / 2], scales[kKeyMax / kIndexGroup];
+    encode_index_row({values, static_cast<size_t>(width)}, codes, scales);
+    double_codes(codes, width, scratch.query_codes.data() + h * width);
+    for (int g = 0; g < groups; ++g) {
+      scratch.query_scales[static_cast<size_t>(h * groups + g)] = ue8m0_to_float(scales[g]);
+    }
+    weights[h] = to_float(args.head_weights[i * args.heads + h]) * weight_scale;
+  }
+  return {scratch.query_codes.data(), scratch.query_scales.data(), weights, args.heads, width};
+}
+
 }  // namespace
 
 template <typename Acc>
 void CpuOps<Acc>::select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
   const int64_t row = args.rows[static_cast<size_t>(i)];
   const KvLayout& layout = args.kv_view.layout;
-  const int32_t width = layout.index_head_dim, groups = width / kIndexGroup;
-  CHECK(width <= kKeyMax);
-  const int64_t query_len = int64_t{args.heads} * width;
-  for (int64_t h = 0; h < args.heads; ++h) {
-    float* values = scratch.row.data();
-    for (int64_t d = 0; d < width; ++d) {
-      values[d] = to_float(args.queries[i * query_len + h * width + d]);
-    }
-    uint8_t codes[kKeyMax / 2], scales[kKeyMax / kIndexGroup];
-    encode_index_row({values, static_cast<size_t>(width)}, codes, scales);
-    int8_t* doubled = scratch.query_codes.data() + h * width;
-    for (int64_t d = 0; d < width; d += 2) {
-      doubled[d] = kE2m1Doubled[codes[d / 2] & 15];
-      doubled[d + 1] = kE2m1Doubled[codes[d / 2] >> 4];
-    }
-    for (int g = 0; g < groups; ++g) {
-      scratch.query_scales[static_cast<size_t>(h * groups + g)] = ue8m0_to_float(scales[g]);
-    }
-  }
-  const float weight_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) *
-                                                (1.0 / std::sqrt(static_cast<double>(args.heads))));
-  const Query query{scratch.query_codes.data(),
-                    scratch.query_scales.data(),
-                    args.head_weights + i * args.heads,
-                    args.heads,
-                    width,
-                    weight_scale};
-
+  CHECK(layout.index_head_dim <= kKeyMax);
+  const Query query = quantise_query(args, i, scratch);
   const int64_t visible = (args.positions[row] + 1) / args.source.ratio;
   const ItemView& item = args.kv_view.items[args.item_of[row]];
   float* scores = scratch.scores.data();
   const auto score_rows = [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end; ++g) {
+    for (int64_t g = begin; g < end;) {
       int64_t at = 0;
       const uint8_t* page = args.kv_view.page_of(item, args.source, g, &at);
-      scores[g] =
-          score_key<Acc>(query, page + args.source.key_codes_offset + at * layout.key_code_bytes(),
-                         page + args.source.key_scales_offset + at * layout.key_scale_bytes());
+      const int64_t count = std::min(args.source.rows_per_page - at, end - g);
+      score_keys(query, page + args.source.key_codes_offset + at * layout.key_code_bytes(),
+                 layout.key_code_bytes(),
+                 page + args.source.key_scales_offset + at * layout.key_scale_bytes(),
+                 layout.key_scale_bytes(), count, Acc{}, scores + g);
+      g += count;
     }
   };
   int32_t* pool = args.pool == nullptr ? nullptr : args.pool + row * args.pool_max;

@@ -5,24 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/instruction_sets.h"
 #include "base/check.h"
-#include "tensor/formats/fp4_e2m1.h"
 #include "tensor/formats/fp8_e4m3.h"
 #include "tensor/formats/ue8m0.h"
-
-// The loops below are compiled for several instruction sets and chosen at load time. fma and the
-// basic operations are exact by definition, so every version gives the same bits. ThreadSanitizer
-// does not get along with the resolvers, so it sees the baseline only.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
-#if defined(__clang__)
-#define YEOUL_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define YEOUL_CLONES \
-  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), optimize("O3")))
-#endif
-#else
-#define YEOUL_CLONES
-#endif
 
 namespace yeoul::cpu {
 namespace {
@@ -164,15 +150,23 @@ YEOUL_CLONES void expand_fp8(const uint8_t* codes, const uint8_t* scales, int64_
   }
 }
 
+// The value of the e2m1 code in the low nibble, in steps that a vector loop can do.
+[[gnu::always_inline]] inline float e2m1_value(uint32_t nibble) {
+  const uint32_t magnitude = (nibble & 7) << 22;  // exponent and mantissa at their places
+  const float normal = std::bit_cast<float>(magnitude + (126u << 23));
+  const float denormal = std::bit_cast<float>(magnitude + (127u << 23)) - 1.0f;  // 0 or 0.5
+  const uint32_t bits = std::bit_cast<uint32_t>(magnitude < 2u << 22 ? denormal : normal);
+  return std::bit_cast<float>(bits | (nibble & 8) << 28) + 0.0f;  // code 8 is +0
+}
+
 YEOUL_CLONES void expand_fp4(const uint8_t* codes, const uint8_t* scales, int64_t cols,
-                             float* out) {
+                             float* __restrict out) {
   for (int64_t g = 0; g < cols; g += kGroup) {
     const float scale = ue8m0_to_float(scales[g / kGroup]);
-    const uint8_t* pairs = codes + g / 2;
-    for (int64_t l = 0; l < kLanes; ++l) {
-      out[g + l] = flush(kE2m1Values[pairs[l] >> 4] * scale);
-      out[g + kLanes + l] = flush(kE2m1Values[pairs[l] & 15] * scale);
-    }
+    uint32_t pairs[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) pairs[l] = codes[g / 2 + l];
+    for (int64_t l = 0; l < kLanes; ++l) out[g + l] = flush(e2m1_value(pairs[l] >> 4) * scale);
+    for (int64_t l = 0; l < kLanes; ++l) out[g + kLanes + l] = flush(e2m1_value(pairs[l]) * scale);
   }
 }
 
