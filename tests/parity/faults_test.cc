@@ -86,7 +86,7 @@ CrowdRun run_crowd(ModelHarness& model,
           }
         },
         {}};
-    auto logits = model.step(feeds, &trace);
+    auto logits = model.step(feeds, s == kFaultStep ? &trace : nullptr);
     for (size_t f = 0; f < feeds.size(); ++f) {
       const auto at = static_cast<size_t>(feeds[f].slot);
       step.logits[at] = std::move(logits[f][0]);
