@@ -12,8 +12,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-restrict -Wno-dangling-pointer)
 else()
   # clang 19 blames the caller for a deprecated function inside libstdc++ 12's stable_sort; and to it
-  # -Wconversion includes changes of sign, which to g++ it does not.
-  target_compile_options(yeoul_flags INTERFACE -Wno-deprecated-declarations -Wno-sign-conversion)
+  # -Wconversion includes changes of sign, which to g++ it does not. DCHECK pastes a comma the way
+  # both compilers understand.
+  target_compile_options(yeoul_flags INTERFACE -Wno-deprecated-declarations -Wno-sign-conversion
+    -Wno-gnu-zero-variadic-macro-arguments)
 endif()
 target_include_directories(yeoul_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 

@@ -236,11 +236,11 @@ YEOUL_CLONES void dots(const float* x, const float* w, int64_t w_stride, int64_t
   dots_loop(x, w, w_stride, k, count, out);
 }
 
-YEOUL_CLONES float dot_float(const float* a, const float* b, int64_t k) {
-  return natural_dot<float>(a, b, k);
+YEOUL_CLONES void dot_wide(const float* a, const float* b, int64_t k, float* out) {
+  *out = natural_dot<float>(a, b, k);
 }
-YEOUL_CLONES double dot_double(const float* a, const float* b, int64_t k) {
-  return natural_dot<double>(a, b, k);
+YEOUL_CLONES void dot_wide(const float* a, const float* b, int64_t k, double* out) {
+  *out = natural_dot<double>(a, b, k);
 }
 
 YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_slots, int64_t width,

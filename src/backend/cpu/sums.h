@@ -34,14 +34,8 @@ void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t c
 void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t count, double* out);
 
 // Dot of two float32 vectors in natural order (one element a lane).
-float dot_float(const float* a, const float* b, int64_t k);
-double dot_double(const float* a, const float* b, int64_t k);
-inline void dot_wide(const float* a, const float* b, int64_t k, float* out) {
-  *out = dot_float(a, b, k);
-}
-inline void dot_wide(const float* a, const float* b, int64_t k, double* out) {
-  *out = dot_double(a, b, k);
-}
+void dot_wide(const float* a, const float* b, int64_t k, float* out);
+void dot_wide(const float* a, const float* b, int64_t k, double* out);
 
 // sum[d] = fma(p[slot], keys[slot][d], sum[d]) over the slots of one block, pairs (2i+1, 2i) in
 // ascending order, odd slot first; a null key is an empty slot and is skipped.
