@@ -1,0 +1,80 @@
+#include "backend/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+namespace yeoul {
+namespace {
+
+TEST(ThreadPool, runs_every_task_once_in_thousands_of_jobs) {
+  for (const int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.num_threads(), threads);
+    std::vector<int> runs(257);  // plain integers: two threads on one task are a race
+    int64_t expected = 0;
+    for (int job = 0; job < 3000; ++job) {
+      const int64_t tasks = job * 7 % 258;
+      pool.run(tasks, [&](int64_t task, int thread) {
+        ASSERT_GE(thread, 0);
+        ASSERT_LT(thread, threads);
+        ++runs[static_cast<size_t>(task)];
+      });
+      expected += tasks;
+    }
+    int64_t total = 0;
+    for (const int count : runs) total += count;
+    EXPECT_EQ(total, expected);
+  }
+}
+
+TEST(ThreadPool, a_job_sees_all_that_the_job_before_it_wrote) {
+  ThreadPool pool(3);
+  std::vector<int64_t> values(64, 1);
+  for (int job = 0; job < 2000; ++job) {
+    const std::vector<int64_t> before = values;
+    pool.run(64, [&](int64_t task, int) {
+      const auto at = static_cast<size_t>(task);
+      values[at] = before[(at + 1) % 64] + 1;
+    });
+  }
+  for (const int64_t value : values) EXPECT_EQ(value, 2001);
+}
+
+TEST(ThreadPool, buffers_by_thread_number_are_never_shared) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> users(4);
+  std::atomic<int> clashes{0};
+  for (int job = 0; job < 300; ++job) {
+    pool.run(50, [&](int64_t, int thread) {
+      if (users[static_cast<size_t>(thread)].fetch_add(1) != 0) ++clashes;
+      users[static_cast<size_t>(thread)].fetch_sub(1);
+    });
+  }
+  EXPECT_EQ(clashes, 0);
+}
+
+TEST(ThreadPool, wakes_workers_that_have_gone_to_sleep) {
+  ThreadPool pool(3);
+  for (int job = 0; job < 20; ++job) {
+    std::atomic<int> done{0};
+    pool.run(3, [&](int64_t, int) { ++done; });
+    EXPECT_EQ(done, 3);
+    // Longer than the workers' spin: not a wait for anything, only a pause.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  }
+}
+
+TEST(ThreadPool, starts_and_stops_without_work) {
+  for (int i = 0; i < 50; ++i) ThreadPool pool(4);
+  ThreadPool pool(0);
+  EXPECT_EQ(pool.num_threads(), 1);
+  pool.run(0, [](int64_t, int) { FAIL(); });
+}
+
+}  // namespace
+}  // namespace yeoul
