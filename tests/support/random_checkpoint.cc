@@ -239,6 +239,36 @@ std::string random_config_json(int window, int top_k) {
       window, top_k);
 }
 
+std::string small_config_json() {
+  return R"({
+  "architectures": ["DeepseekV41ForCausalLM"], "model_type": "deepseek_v41",
+  "image_token_id": 4091, "tie_word_embeddings": false,
+  "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic",
+    "weight_block_size": [32, 32], "scale_fmt": "ue8m0", "expert_dtype": "fp4"},
+  "text_config": {
+    "model_type": "deepseek_v41_text", "vocab_size": 4096, "hidden_size": 384,
+    "num_hidden_layers": 14, "num_attention_heads": 8, "num_key_value_heads": 1,
+    "head_dim": 128, "qk_rope_head_dim": 32, "q_lora_rank": 160, "o_groups": 4,
+    "o_lora_rank": 64, "hidden_act": "silu", "swiglu_limit": 3.0,
+    "moe_intermediate_size": 192, "n_routed_experts": 32, "n_shared_experts": 1,
+    "num_experts_per_tok": 6, "scoring_func": "sqrtsoftplus", "topk_method": "noaux_tc",
+    "norm_topk_prob": true, "routed_scaling_factor": 1.5, "rms_norm_eps": 1e-20,
+    "max_position_embeddings": 16384, "rope_theta": 10000, "compress_rope_theta": 40000,
+    "rope_scaling": {"type": "yarn", "factor": 16, "beta_fast": 16, "beta_slow": 1,
+      "original_max_position_embeddings": 4096},
+    "sliding_window": 64, "compress_ratios": [0, 0, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1],
+    "kv_source_layer_ids": [2, 5, 8], "index_source_layer_ids": [2, 5, 8, 10, 12],
+    "index_n_heads": 16, "index_head_dim": 64, "index_topk": 64,
+    "candidate_source_layer_id": 8, "candidate_topk_blocks": 24, "candidate_block_size": 8,
+    "hc_mult": 4, "hc_sinkhorn_iters": 20, "hc_eps": 1e-6,
+    "engram_layer_ids": [1, 5], "engram_num_embeddings": [24562, 25586],
+    "engram_max_ngram_size": 4, "engram_vocab_size": 2000, "engram_n_heads": 4,
+    "engram_head_dim": 128, "engram_pad_token_id": 2, "engram_compressed_vocab_size": 2589,
+    "num_nextn_predict_layers": 0, "tie_word_embeddings": false,
+    "bos_token_id": 0, "eos_token_id": 1}
+})";
+}
+
 Result<void> write_random_checkpoint(const std::string& config_json, const std::string& directory,
                                      uint64_t seed) {
   TRY_ASSIGN(const ModelConfig config, parse_config(config_json));

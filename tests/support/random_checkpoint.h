@@ -16,6 +16,10 @@ namespace yeoul {
 // keys of a row fall into slot blocks of 64.
 std::string random_config_json(int window = 64, int top_k = 64);
 
+// The same with the widths of the reference's `small` checkpoint (384 channels, 14 layers, 32
+// experts), without drafting and vision; 90 MB. For measuring.
+std::string small_config_json();
+
 // Writes shards, index and config.json for any config into an existing folder, and engram_map.json
 // with a "token_map" of as many classes as the config states. Equal arguments give equal files.
 Result<void> write_random_checkpoint(const std::string& config_json, const std::string& directory,
