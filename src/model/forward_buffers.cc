@@ -20,7 +20,7 @@ void reserve_parked(const ModelConfig& config, int64_t rows, ParkedRows& parked)
   parked.pool.resize(size(rows * config.candidate_topk_blocks));
   parked.num_pool.resize(size(rows));
   parked.compressed_ids.resize(size(rows));
-  parked.history.reserve(8);
+  parked.history.reserve(16);
 }
 
 template <typename T>

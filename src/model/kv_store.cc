@@ -11,7 +11,7 @@
 namespace yeoul {
 namespace {
 
-constexpr size_t kHistoryMax = 8;  // compressed ids a slot can remember
+constexpr size_t kHistoryMax = 16;  // compressed ids a slot can remember (config: n-grams up to 16)
 
 // Lays the sources of one page out, one after another; returns the page's bytes.
 int64_t lay_out_sources(const ModelConfig& config, const KvLayout& layout,

@@ -104,6 +104,7 @@ TEST_P(Batches, of_any_company_order_pages_and_threads_give_the_bits_of_a_lone_r
   const TestModel tested = GetParam()();
   const std::vector<AloneRun>& runs = run_all_alone(tested);
   for (const int threads : {1, 2, 3}) {
+    if (kReduced && threads != 2) continue;
     ModelHarness::Options options = tested.options;
     options.threads = threads;
     options.slots = kSequences;
@@ -153,7 +154,7 @@ TEST_P(Batches, of_every_size_decode_the_same_bits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Batches, testing::Values(tiny_model, random_model),
+INSTANTIATE_TEST_SUITE_P(Models, Batches, testing::ValuesIn(models_for_all()),
                          [](const auto& tested) { return tested.param().name; });
 
 }  // namespace

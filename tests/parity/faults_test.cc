@@ -167,7 +167,7 @@ TEST_P(Faults, an_engram_row_that_cannot_be_read_ends_the_sequence_that_needs_it
   expect_only_victim_fails(clean_, faulty, victim, ErrorCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Faults, testing::Values(tiny_model, random_model),
+INSTANTIATE_TEST_SUITE_P(Models, Faults, testing::ValuesIn(models_for_all()),
                          [](const auto& tested) { return tested.param().name; });
 
 // A shard that loses its end after the model was loaded: an expert not read before is gone.

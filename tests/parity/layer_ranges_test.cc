@@ -123,7 +123,7 @@ TEST_P(LayerRanges, through_the_cone_give_the_bits_of_the_full_schedule) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LayerRanges, testing::Values(tiny_model, random_model),
+INSTANTIATE_TEST_SUITE_P(Models, LayerRanges, testing::ValuesIn(models_for_all()),
                          [](const auto& tested) { return tested.param().name; });
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST_P(Paths, of_float_and_double_agree_layer_by_layer) {
   EXPECT_GT(total.worst, 0) << "two equal paths would make this test worthless";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Paths, testing::Values(tiny_model, random_model),
+INSTANTIATE_TEST_SUITE_P(Models, Paths, testing::ValuesIn(models_for_all()),
                          [](const auto& tested) { return tested.param().name; });
 
 }  // namespace

@@ -20,12 +20,18 @@ TestModel tiny_model();        // the embedded checkpoint: window 16, at most 24
 TestModel random_model();      // random weights: window 64 and 64 selected rows, two slot blocks
 TestModel straddling_model();  // window 96 and 80 selected rows: a slot block holds both kinds
 
-// Sanitizers slow the loops by an order of magnitude: they get a part of each matrix.
+// Sanitizers slow the loops by an order of magnitude: they get a part of each matrix, most of it on
+// the tiny model.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kReduced = true;
 #else
 inline constexpr bool kReduced = false;
 #endif
+
+inline std::vector<TestModel (*)()> models_for_all() {
+  if (kReduced) return {tiny_model};
+  return {tiny_model, random_model};
+}
 
 using Logits = std::vector<float>;
 

@@ -44,7 +44,7 @@ inline constexpr int64_t kOutputTile = 16;
 // Slots of one attention block (model.md section 3.4; the release's kernel cuts over slots).
 inline constexpr int kSlotBlock = 64;
 inline constexpr int kHeadDimMax = 1024;
-inline constexpr int kCopiesMax = 8;
+inline constexpr int kCopiesMax = 16;
 
 // Buffers of one thread, each large enough for the op that needs most.
 struct Scratch {
