@@ -33,6 +33,7 @@ constexpr ReasonRow kReasons[] = {
     {"headers_too_large", 431, "invalid_request_error"},
     {"draining", 503, "unavailable_error"},
     {"not_ready", 503, "unavailable_error"},
+    {"too_many_bodies", 503, "unavailable_error"},
     {"too_many_connections", 503, "unavailable_error"},
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "server/server.h"
@@ -21,8 +22,12 @@ bool equal_in_constant_time(std::string_view secret, std::string_view given) {
 bool is_authorized(const std::vector<std::string>& keys, const HttpRequest& request) {
   if (keys.empty()) return true;
   std::string_view given = request.header("authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (given.starts_with(kBearer)) {
+  constexpr std::string_view kBearer = "bearer ";  // schemes are compared without case
+  const bool has_scheme =
+      given.size() >= kBearer.size() &&
+      std::equal(kBearer.begin(), kBearer.end(), given.begin(),
+                 [](char a, char b) { return a == (b | (a == ' ' ? 0 : 0x20)); });
+  if (has_scheme) {
     given.remove_prefix(kBearer.size());
   } else {
     given = request.header("x-api-key");

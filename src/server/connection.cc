@@ -175,12 +175,14 @@ class HttpConnection final : public Connection,
       co_await linger();
       co_return false;
     }
-    if (!co_await read_body(parser)) co_return false;
+    BodyShare share(context_.bodies);
+    if (!co_await read_body(parser, share)) co_return false;
     is_http_1_0_ = parser.get().version() < 11;
     const bool is_head = request.method == "HEAD";
     bool keep = parser.get().keep_alive() && !is_http_1_0_;
     request.body = std::move(parser.get().body());
     HttpAnswer answer = context_.handler.answer(std::move(request));
+    share.release();
     keep = keep && !context_.draining.load();
     if (auto* exchange = std::get_if<std::unique_ptr<Exchange>>(&answer)) {
       co_return co_await run_exchange(std::move(*exchange), keep);
@@ -204,29 +206,43 @@ class HttpConnection final : public Connection,
     co_return false;
   }
 
-  awaitable<bool> read_body(RequestParser& parser) {
+  awaitable<bool> read_body(RequestParser& parser, BodyShare& share) {
+    if (parser.is_done()) co_return true;
+    const bool may_continue = co_await meet_expectation(parser);
+    if (!may_continue) co_return false;
     error_code ec;
-    const std::string_view expect = parser.get()[http::field::expect];
-    if (!expect.empty() && !parser.is_done()) {
-      if (!beast::iequals(expect, "100-continue")) {
-        const ApiError error(ErrorCode::kInvalidArgument, "Expect: only 100-continue can be met",
-                             "", "expectation_failed");
-        co_await refuse(error);
-        co_return false;
-      }
-      if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n", {})) co_return false;
-    }
+    bool fits = share.grow_to(parser.content_length().value_or(0));
     arm(context_.options.body_timeout);
-    if (!parser.is_done()) co_await http::async_read(socket_, buffer_, parser, awaiting(ec));
+    while (!ec && fits && !parser.is_done()) {
+      co_await http::async_read_some(socket_, buffer_, parser, awaiting(ec));
+      fits = share.grow_to(parser.get().body().size());
+    }
     const bool is_late = disarm();
-    if (!ec) co_return true;
+    if (!ec && fits) co_return true;
+    share.release();  // before the refused client is listened to a little longer
     if (peer_gone_ || is_disconnect(ec)) co_return false;
     if (is_late) {
       co_await refuse_late("body", context_.options.body_timeout);
     } else {
-      const ApiError error = error_of(ec, context_.options);
+      const ApiError error = fits ? error_of(ec, context_.options)
+                                  : ApiError(ErrorCode::kUnavailable,
+                                             "too many large requests at once; try again later", "",
+                                             "too_many_bodies");
       co_await refuse(error);
     }
+    co_return false;
+  }
+
+  // Answers "Expect: 100-continue". False when the request cannot go on.
+  awaitable<bool> meet_expectation(const RequestParser& parser) {
+    const std::string_view expect = parser.get()[http::field::expect];
+    if (expect.empty()) co_return true;
+    if (beast::iequals(expect, "100-continue")) {
+      co_return co_await write("HTTP/1.1 100 Continue\r\n\r\n", {});
+    }
+    const ApiError error(ErrorCode::kInvalidArgument, "Expect: only 100-continue can be met", "",
+                         "expectation_failed");
+    co_await refuse(error);
     co_return false;
   }
 

@@ -2,11 +2,14 @@
 
 // Only listener.cc and connection.cc include this: Asio is as far as the rest is concerned absent.
 
+#include "server/asio_config.h"
+// The line above must stay first.
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 
+#include "server/body_share.h"
 #include "server/http.h"
 #include "server/server.h"
 #include "server/wakeup_hub.h"
@@ -19,6 +22,7 @@ struct ConnectionContext {
   HttpHandler& handler;
   std::shared_ptr<WakeupHub> hub;
   std::atomic<bool> draining{false};
+  BodyBudget bodies{options.all_bodies_bytes_max};
 };
 
 // One accepted socket. Thread-confined to its strand, but for the two calls to close it.

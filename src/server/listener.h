@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "server/asio_config.h"
 #include "server/http.h"
 #include "server/server.h"
 

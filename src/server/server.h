@@ -25,6 +25,7 @@ struct ServerOptions {
 
   int num_threads = 4;                                   // http-0..N
   size_t body_bytes_max = size_t{32} << 20;              // 413 beyond
+  size_t all_bodies_bytes_max = size_t{256} << 20;       // of all connections together; 503 beyond
   size_t header_bytes_max = size_t{16} << 10;            // 431 beyond
   size_t connections_max = 2048;                         // 503 beyond
   Duration header_timeout = std::chrono::seconds(10);    // first byte to end of headers, then 408

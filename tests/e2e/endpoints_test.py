@@ -336,7 +336,7 @@ class Keys(unittest.TestCase):
                 self.assertEqual((status, json.loads(text)["error"]["code"]),
                                  (401, "invalid_api_key"))
                 self.assertEqual(headers["WWW-Authenticate"], "Bearer")
-            for headers in [{"Authorization": "Bearer secret"}, {"Authorization": "Bearer other"},
+            for headers in [{"Authorization": "Bearer secret"}, {"Authorization": "bearer other"},
                             {"x-api-key": "secret"}]:
                 self.assertEqual(server.request("GET", "/v1/models", headers=headers)[0], 200)
             for headers in [{"Authorization": "Bearer secre"}, {"Authorization": "Bearer secrets"},

@@ -182,6 +182,24 @@ class Limits(unittest.TestCase):
             time.sleep(0.2)
             self.assertEqual(server.request("GET", "/health")[0], 200)
 
+    def test_bodies_share_a_limit(self):
+        with Server("--all-bodies-bytes", 100_000) as server:
+            head = b"POST /tokenize HTTP/1.1\r\nContent-Length: 90000\r\n\r\n"
+            chunked = b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+            body = json.dumps({"content": "a" * 20_000}).encode()
+            with server.connect() as first:
+                first.sendall(head + b"{")
+                time.sleep(0.2)
+                for request in [head + b"{", chunked + b"%x\r\n%s\r\n" % (len(body), body)]:
+                    with server.connect() as second:
+                        second.sendall(request)
+                        status, _, text = read_reply(second.makefile("rb"))
+                        self.assertEqual((status, json.loads(text)["error"]["code"]),
+                                         (503, "too_many_bodies"))
+                self.assertEqual(server.post("/tokenize", {"content": "small"})[0], 200)
+            time.sleep(0.2)  # the first has left, its share is free again
+            self.assertEqual(server.request("POST", "/tokenize", body)[0], 200)
+
     def test_an_idle_connection_is_closed(self):
         with Server("--idle-timeout-ms", 200) as server, server.connect() as client:
             begin = time.monotonic()
