@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 namespace yeoul {
@@ -11,6 +12,8 @@ namespace {
 
 // FP8 activations, FP8 tiles, FP4 weights and index keys all share one scale over 32 values.
 constexpr int32_t kQuantGroup = 32;
+// What the kernels' buffers of one head hold; the release has 512 and 128.
+constexpr int32_t kHeadDimMax = 1024;
 // Backbone and draft experts together; the release has 40 * 384 + 3 * 128 = 15,744.
 constexpr int64_t kExpertsTotalMax = 1 << 18;
 
@@ -43,19 +46,23 @@ Result<void> check_ascending_layers(std::string_view key, const std::vector<int3
 Result<void> check_widths(const ModelConfig& c) {
   struct Width {
     const char* name;
-    int64_t value;
+    int32_t value;
+    int32_t max = std::numeric_limits<int32_t>::max();
   };
   for (const Width& width :
-       {Width{"hidden_size", c.hidden_size}, Width{"head_dim", c.head_dim},
-        Width{"q_lora_rank", c.q_lora_rank},
-        Width{"o_groups * o_lora_rank", int64_t{c.o_groups} * c.o_lora_rank},
+       {Width{"hidden_size", c.hidden_size}, Width{"head_dim", c.head_dim, kHeadDimMax},
+        Width{"q_lora_rank", c.q_lora_rank}, Width{"o_lora_rank", c.o_lora_rank},
         Width{"moe_intermediate_size", c.moe_intermediate_size},
-        Width{"index_head_dim", c.index_head_dim}, Width{"engram_head_dim", c.engram_head_dim}}) {
+        Width{"index_head_dim", c.index_head_dim, kHeadDimMax},
+        Width{"engram_head_dim", c.engram_head_dim}}) {
     if (width.value % kQuantGroup != 0) {
       return unsupported(
-          fmt::format("{}: a multiple of {} (the quantisation group) expected, {} "
-                      "found",
+          fmt::format("{}: a multiple of {} (the quantisation group) expected, {} found",
                       width.name, kQuantGroup, width.value));
+    }
+    if (width.value > width.max) {
+      return unsupported(
+          fmt::format("{}: up to {} expected, {} found", width.name, width.max, width.value));
     }
   }
   if (c.num_attention_heads % c.o_groups != 0) {
