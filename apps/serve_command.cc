@@ -85,6 +85,8 @@ void add_serve_command(CLI::App& app, int& exit_code) {
                     "Serve other interfaces than loopback without keys");
   command->add_option("--model-name", arguments->name, "Name in requests and responses")
       ->capture_default_str();
+  command->add_flag("--seed-from-prompt", server.seed_from_prompt,
+                    "Derive the seed of a request that names none from its prompt");
   command->add_option("--parallel", arguments->model.parallel, "Sequences that run at once")
       ->capture_default_str();
   command

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/stop_constraint.h"
+#include "base/counter_rng.h"
 #include "text/chat_format.h"
 
 namespace yeoul {
@@ -84,6 +85,15 @@ ApiResult<void> check_context(int64_t prompt_tokens, std::optional<int64_t> max_
                        prompt_tokens, context_max);
   return refuse(
       {ErrorCode::kInvalidArgument, std::move(message), param, "context_length_exceeded"});
+}
+
+uint64_t seed_from_prompts(std::span<const std::vector<TokenId>> prompts) {
+  uint64_t seed = mix64(prompts.size());
+  for (const std::vector<TokenId>& prompt : prompts) {
+    seed = mix64(seed ^ prompt.size());
+    for (const TokenId token : prompt) seed = mix64(seed ^ static_cast<uint32_t>(token));
+  }
+  return seed >> 11;
 }
 
 GenerateRequest make_generate_request(const GenerationFields& fields, const AnswerRules& rules,

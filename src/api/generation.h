@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "api/answer_decoder.h"
@@ -36,6 +37,9 @@ AnswerRules completion_rules(const GenerationFields& fields,
 // output tokens fit. `param` is the field to blame.
 ApiResult<void> check_context(int64_t prompt_tokens, std::optional<int64_t> max_tokens,
                               int64_t context_max, const char* param);
+
+// A seed that the same prompts always get, below 2^53 so that JavaScript clients keep it.
+uint64_t seed_from_prompts(std::span<const std::vector<TokenId>> prompts);
 
 // What the engine gets.
 GenerateRequest make_generate_request(const GenerationFields& fields, const AnswerRules& rules,

@@ -17,7 +17,7 @@ void read_token_limit(FieldReader& reader, GenerationFields& out) {
   out.max_tokens = new_name ? new_name : old_name;
 }
 
-void read_sampling(FieldReader& reader, const ParseContext& context, SamplingParams& out) {
+void read_sampling(FieldReader& reader, SamplingParams& out) {
   const auto assign = [&reader](const char* name, double min, double max, float& target) {
     if (const auto value = reader.number(name, min, max)) target = static_cast<float>(*value);
   };
@@ -34,8 +34,12 @@ void read_sampling(FieldReader& reader, const ParseContext& context, SamplingPar
   if (const auto top_k = reader.integer("top_k", -1, INT32_MAX)) {
     out.top_k = *top_k <= 0 ? 0 : static_cast<int>(*top_k);
   }
+}
+
+void read_seed(FieldReader& reader, const ParseContext& context, GenerationFields& out) {
   const auto seed = reader.integer("seed", INT64_MIN, INT64_MAX);
-  out.seed = seed ? static_cast<uint64_t>(*seed) : context.random_seed;
+  out.is_seed_given = seed.has_value();
+  out.sampling.seed = seed ? static_cast<uint64_t>(*seed) : context.random_seed;
 }
 
 void read_logit_bias(FieldReader& reader, const ParseContext& context, SamplingParams& out) {
@@ -121,7 +125,8 @@ void read_generation_fields(FieldReader& reader, const ParseContext& context,
                             FieldFindings& findings, GenerationFields& out) {
   out.model = reader.text("model").value_or("");
   read_token_limit(reader, out);
-  read_sampling(reader, context, out.sampling);
+  read_sampling(reader, out.sampling);
+  read_seed(reader, context, out);
   read_logit_bias(reader, context, out.sampling);
   read_stop(reader, context, out);
   read_streaming(reader, findings, out);

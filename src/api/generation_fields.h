@@ -26,6 +26,7 @@ struct ParseContext {
 struct GenerationFields {
   std::string model;                  // empty: not named
   SamplingParams sampling;            // seed always set
+  bool is_seed_given = false;         // by the client
   std::optional<int64_t> max_tokens;  // output tokens per choice
   int num_choices = 1;
   std::vector<std::string> stop;

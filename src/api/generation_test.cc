@@ -107,6 +107,17 @@ TEST(Tokenize, text_and_markers_are_told_apart) {
             tokens(R"({"messages":[{"role":"user","content":"a"}]})").size());
 }
 
+TEST(SeedFromPrompts, differs_with_tokens_their_order_and_their_division) {
+  using Prompts = std::vector<std::vector<TokenId>>;
+  const uint64_t seed = seed_from_prompts(Prompts{{1, 2, 3}});
+  EXPECT_EQ(seed_from_prompts(Prompts{{1, 2, 3}}), seed);
+  EXPECT_LT(seed, uint64_t{1} << 53);
+  for (const Prompts& other : {Prompts{{1, 3, 2}}, Prompts{{1, 2}}, Prompts{{1, 2, 3, 0}},
+                               Prompts{{1, 2}, {3}}, Prompts{{1}, {2, 3}}, Prompts{{}}}) {
+    EXPECT_NE(seed_from_prompts(other), seed);
+  }
+}
+
 TEST(Tokenize, wrong_bodies_name_the_field) {
   for (const auto& [body, param] : {std::pair{"[]", ""},
                                     {"{}", "prompt"},

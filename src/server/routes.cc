@@ -182,7 +182,7 @@ HttpAnswer Routes::chat(const Call& call) {
   AnswerRules rules = chat_rules(*request, *prompt, tokenizer_);
   std::vector<std::vector<TokenId>> prompts;
   prompts.push_back(std::move(prompt->tokens));
-  return submit(call, request->fields, std::move(rules), std::move(prompts), true);
+  return submit(call, std::move(request->fields), std::move(rules), std::move(prompts), true);
 }
 
 HttpAnswer Routes::completions(const Call& call) {
@@ -197,8 +197,8 @@ HttpAnswer Routes::completions(const Call& call) {
   for (const CompletionPrompt& prompt : request->prompts) {
     prompts.push_back(encode_completion_prompt(prompt, *tokenizer_));
   }
-  return submit(call, request->fields, completion_rules(request->fields, tokenizer_),
-                std::move(prompts), false);
+  AnswerRules rules = completion_rules(request->fields, tokenizer_);
+  return submit(call, std::move(request->fields), std::move(rules), std::move(prompts), false);
 }
 
 // What can be said before the prompt is encoded.
@@ -229,8 +229,11 @@ AnswerSetup Routes::setup_of(const GenerationFields& fields, AnswerRules rules,
   return setup;
 }
 
-HttpAnswer Routes::submit(const Call& call, const GenerationFields& fields, AnswerRules rules,
+HttpAnswer Routes::submit(const Call& call, GenerationFields fields, AnswerRules rules,
                           std::vector<std::vector<TokenId>> prompts, bool is_chat) {
+  if (options_.seed_from_prompt && !fields.is_seed_given) {
+    fields.sampling.seed = seed_from_prompts(prompts);
+  }
   AnswerSetup setup = setup_of(fields, rules,
                                fmt::format("{}-{:016x}{:016x}", is_chat ? "chatcmpl" : "cmpl",
                                            random_word(), random_word()));

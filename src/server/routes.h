@@ -47,7 +47,7 @@ class Routes final : public HttpHandler {
   int64_t context_max() const;
   ApiResult<void> check_fields(const GenerationFields& fields);
   AnswerSetup setup_of(const GenerationFields& fields, AnswerRules rules, std::string id) const;
-  HttpAnswer submit(const Call& call, const GenerationFields& fields, AnswerRules rules,
+  HttpAnswer submit(const Call& call, GenerationFields fields, AnswerRules rules,
                     std::vector<std::vector<TokenId>> prompts, bool is_chat);
   ApiError explain_refusal(Error error) const;
   HttpReply failure(ApiError error) const;

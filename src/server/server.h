@@ -22,6 +22,7 @@ struct ServerOptions {
   std::vector<std::string> model_names;  // the first is what responses carry; at least one
   std::string system_fingerprint;        // of every response: checkpoint and numerics
   Thinking default_thinking;             // where a request says nothing
+  bool seed_from_prompt = false;         // instead of a random seed, where a request names none
 
   int num_threads = 4;                                   // http-0..N
   size_t body_bytes_max = size_t{32} << 20;              // 413 beyond

@@ -326,6 +326,17 @@ class Endpoints(unittest.TestCase):
         self.assertTrue(text.endswith(b"data: [DONE]\n\n"))
 
 
+class SeedFromPrompt(unittest.TestCase):
+    def test_only_a_request_without_a_seed_gets_its_prompts_own(self):
+        with Server("--seed-from-prompt") as server:
+            def seed_of(content, **fields):
+                body = {"messages": [{"role": "user", "content": content}], **fields}
+                return server.post("/v1/chat/completions", body)[1]["yeoul"]["seed"]
+            self.assertEqual(seed_of("say:a"), seed_of("say:a"))
+            self.assertNotEqual(seed_of("say:a"), seed_of("say:b"))
+            self.assertEqual(seed_of("say:a", seed=5), 5)
+
+
 class Keys(unittest.TestCase):
     def test_everything_but_health_needs_a_key(self):
         with Server("--api-key", "secret", "--api-key", "other") as server:

@@ -36,6 +36,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--connections", options.server.connections_max);
   app.add_option("--body-bytes", options.server.body_bytes_max);
   app.add_option("--all-bodies-bytes", options.server.all_bodies_bytes_max);
+  app.add_flag("--seed-from-prompt", options.server.seed_from_prompt);
   app.add_option("--parallel", options.engine.parallel);
   app.add_option("--queue", options.engine.queue_max);
   app.add_option("--stream-tokens", options.engine.stream_tokens_max);
