@@ -13,7 +13,7 @@ build_preset = cmake --preset $(1) -DYEOUL_TESTS=ON && cmake --build build/$(1) 
 .NOTPARALLEL:
 .PHONY: build serve test check claims format nightly clean
 .PHONY: packages-build packages-test packages-nightly test-dev test-release
-.PHONY: nightly-release nightly-clang nightly-tidy nightly-tsan nightly-fuzz nightly-aarch64
+.PHONY: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64
 
 build: packages-build
 	cmake --preset release -DYEOUL_TESTS=OFF
@@ -49,7 +49,7 @@ format: packages-test
 	git ls-files -z '*.h' '*.cc' | xargs -0 clang-format-19 -i
 
 # What takes longer than a change should wait for. Each part can be run alone.
-nightly: nightly-release nightly-clang nightly-tidy nightly-tsan nightly-fuzz nightly-aarch64
+nightly: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64
 
 nightly-release: packages-nightly
 	$(call build_preset,release)
@@ -62,6 +62,11 @@ nightly-clang: packages-nightly
 nightly-tidy: packages-nightly
 	cmake --preset clang
 	run-clang-tidy-19 -quiet -j $(JOBS) -p build/clang '/(src|apps)/.*(?<!_test)\.cc$$'
+
+# What make test leaves out of its sanitized half: the server end to end and the simulation.
+nightly-asan: packages-nightly
+	$(call build_preset,dev)
+	$(CTEST) --test-dir build/dev -L '^(simulation|e2e)$$'
 
 # Whatever runs threads: the simulation, the server end to end, and the unit tests.
 nightly-tsan: packages-nightly
