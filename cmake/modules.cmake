@@ -1,3 +1,30 @@
+# Kernels of one instruction set are files of their own with flags of their own (docs/decisions/0006).
+# Removes from the list those of other architectures.
+function(yeoul_isa_sources list_name)
+  set(sources ${${list_name}})
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER sources EXCLUDE REGEX "_neon\\.cc$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cc$")
+  endif()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64")
+    list(FILTER sources EXCLUDE REGEX "_neon\\.cc$")
+  endif()
+  # g++ 12 calls the undefined registers inside its own intrinsics uninitialised.
+  set(quiet $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>)
+  foreach(source ${sources})
+    if(source MATCHES "_avx512\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+        "-O3;${quiet};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vbmi;-mavx512vnni;-mavx512bf16;-mavx2;-mfma;-mf16c")
+    elseif(source MATCHES "_avx2\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-O3;${quiet};-mavx2;-mfma;-mf16c")
+    elseif(source MATCHES "_neon\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-O3")
+    endif()
+  endforeach()
+  set(${list_name} ${sources} PARENT_SCOPE)
+endfunction()
+
 # yeoul_module(NAME [DEPS module...] [LIBS target...])
 #   src/NAME/**/*.cc without tests  ->  static library yeoul_NAME
 #   src/NAME/**/*_test.cc           ->  test program NAME_test, label "unit"
@@ -8,6 +35,7 @@ function(yeoul_module name)
   set(test_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER test_sources INCLUDE REGEX "_test\\.cc$")
+  yeoul_isa_sources(sources)
   list(TRANSFORM ARG_DEPS PREPEND yeoul_)
   if(sources)
     add_library(yeoul_${name} STATIC ${sources} ${headers})

@@ -217,11 +217,11 @@ TEST(ModelExecutor, an_image_of_another_model_or_numerics_is_refused_by_name) {
   ExecutorRun origin(request), target(request);
   origin.run(request.prompt, 0);
   SequenceImage image = *origin.executor().save(1, origin.pages());
-  image.numerics_id = "v41-f64-1";
+  image.numerics_id = "v41-f64-2";
   const Result<void> refused = target.executor().restore(1, target.pages(), image);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(refused.error().message.find("v41-f32-1 expected, v41-f64-1 found"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("v41-f32-2 expected, v41-f64-2 found"), std::string::npos);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct Keys {
   }
 };
 
+template <typename Scratch>
 Keys gather_keys(const AttentionArgs& args, int64_t row, Scratch& scratch) {
   const KvView& view = args.kv_view;
   const int64_t width = view.layout.head_dim;

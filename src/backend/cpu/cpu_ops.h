@@ -4,6 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/aligned_buffer.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/ops.h"
 
@@ -28,29 +31,30 @@ struct OpsLimits {
 
 enum class Accumulate : uint8_t { kFloat, kDouble };
 
-// The scalar path: the specification of every op (docs/numerics.md), in plain loops.
-// `pool` is borrowed for the life of the object.
-std::unique_ptr<Ops> make_cpu_ops(Accumulate accumulate, ThreadPool& pool, const OpsLimits& limits);
+// Every op in the written order (docs/numerics.md). The float path runs the kernels of `isa`, all
+// of which give the same bits; the double path is plain loops. `pool` is borrowed for the life of
+// the object.
+std::unique_ptr<Ops> make_cpu_ops(Accumulate accumulate, ThreadPool& pool, const OpsLimits& limits,
+                                  Isa isa = best_isa());
 
 // Bytes of workspace make_cpu_ops allocates.
 int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads);
 
 namespace cpu {
 
-// Rows of a linear layer that share one expansion of the weights.
-inline constexpr int64_t kRowBlock = 128;
-// Outputs of one task of a linear layer.
-inline constexpr int64_t kOutputTile = 16;
 // Slots of one attention block (model.md section 3.4; the release's kernel cuts over slots).
 inline constexpr int kSlotBlock = 64;
 inline constexpr int kHeadDimMax = 1024;
 inline constexpr int kCopiesMax = 16;
 
 // Buffers of one thread, each large enough for the op that needs most.
-struct Scratch {
-  std::vector<float> row;   // one natural row
-  std::vector<float> tile;  // kOutputTile expanded weight rows, two matrices
-  std::vector<float> keys;  // attention: decoded keys in lane order
+template <typename Acc>
+struct ScratchOf {
+  std::vector<float> row;         // one natural row
+  AlignedBuffer<float> expanded;  // LinearTile's workspace
+  AlignedBuffer<float> segments;
+  AlignedBuffer<Acc> sums_of_tile;  // two of [kRowBlock][kOutputTile]
+  std::vector<float> keys;          // attention: decoded keys in lane order
   std::vector<float> query;
   std::vector<double> sums;      // attention: block sum and running sum
   std::vector<float> scores;     // index scores of one row
@@ -63,7 +67,7 @@ struct Scratch {
 template <typename Acc>
 class CpuOps final : public Ops {
  public:
-  CpuOps(ThreadPool& pool, const OpsLimits& limits);
+  CpuOps(ThreadPool& pool, const OpsLimits& limits, const Kernels& kernels);
 
   const char* numerics_id() const override;
   void embed(const EmbedArgs& args) override;
@@ -86,6 +90,8 @@ class CpuOps final : public Ops {
   void engram_inject(const EngramInjectArgs& args) override;
 
  private:
+  using Scratch = ScratchOf<Acc>;
+
   // Runs body(task, scratch) over the pool, or on the caller alone when the job is too small to
   // share.
   template <typename Body>
@@ -97,9 +103,13 @@ class CpuOps final : public Ops {
     pool_.run(num_tasks,
               [&](int64_t task, int thread) { body(task, scratch_[static_cast<size_t>(thread)]); });
   }
-  // x rows (by index when rows is not empty) as lane-order operands in operands_.
-  void load_operands(const Bf16* x, int64_t stride, const int32_t* rows, int64_t num_rows,
-                     int64_t width, ActivationRule rule);
+  // x rows (by index when rows is not null) as operands of `weight`, in operands_ and plain_.
+  void load_operands(const Weight& weight, ActivationRule rule, const Bf16* x, int64_t stride,
+                     const int32_t* rows, int64_t num_rows);
+  // Sums of outputs first .. first + kOutputTile - 1 for the loaded rows, y [rows][kOutputTile].
+  void sum_outputs(const Weight& weight, int64_t first, int64_t num_rows, Scratch& scratch, Acc* y);
+  void gate_up(const Acc* gate, const Acc* up, int64_t n, float limit, const float* weight,
+               uint16_t* out);
   void select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch);
   void attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin, int32_t head_end,
                     Scratch& scratch);
@@ -109,8 +119,11 @@ class CpuOps final : public Ops {
   ThreadPool& pool_;
   OpsLimits limits_;
   std::vector<Scratch> scratch_;
-  std::vector<float> operands_;     // [kRowBlock][padded inputs]
-  std::vector<float> activations_;  // [kRowBlock][expert width]
+  const Kernels& kernels_;
+  AlignedBuffer<uint16_t> operands_;     // BF16, [kRowBlock][operand_len of the inputs]
+  AlignedBuffer<uint16_t> activations_;  // BF16, [kRowBlock][expert width]
+  AlignedBuffer<float> gate_logits_;     // [kRowBlock][experts]
+  std::vector<uint8_t> plain_;           // [kRowBlock]
 };
 
 }  // namespace cpu

@@ -98,6 +98,7 @@ YEOUL_CLONES void score_keys(const Query& query, const uint8_t* codes, int64_t c
 }
 
 // Blocks of the candidate pool: the best by their largest score, the newest forced in.
+template <typename Scratch>
 int32_t fill_pool(const float* scores, int64_t visible, int32_t block_size, int32_t pool_max,
                   Scratch& scratch, int32_t* pool) {
   const int64_t blocks = (visible + block_size - 1) / block_size;
@@ -118,6 +119,7 @@ int32_t fill_pool(const float* scores, int64_t visible, int32_t block_size, int3
 }
 
 // The query of row i, quantised into the scratch.
+template <typename Scratch>
 Query quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
   const int32_t width = args.kv_view.layout.index_head_dim, groups = width / kIndexGroup;
   const float weight_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) *

@@ -5,106 +5,112 @@
 #include <limits>
 
 #include "backend/cpu/cpu_ops.h"
-#include "backend/cpu/sums.h"
 #include "backend/math_functions.h"
 #include "base/check.h"
-#include "tensor/formats/kv_rows.h"
 
 namespace yeoul::cpu {
 
+namespace {
+
+// sqrt(softplus) of the logits, best experts first, their weights.
+void choose(const RouteArgs& args, int64_t i, const float* logits, float* score, float* biased) {
+  const int64_t experts = args.gate.rows;
+  const bool image = args.is_image[args.rows[static_cast<size_t>(i)]] != 0;
+  const float* bias = image ? args.image_bias : args.bias;
+  for (int64_t e = 0; e < experts; ++e) {
+    score[e] = std::sqrt(softplus(logits[e] / args.gate_temp));
+    biased[e] = score[e] + bias[e];
+    if (biased[e] != biased[e]) biased[e] = -std::numeric_limits<float>::infinity();
+  }
+  double total = 0;
+  int32_t* chosen = args.experts + i * args.num_chosen;
+  for (int32_t j = 0; j < args.num_chosen; ++j) {
+    int32_t best = -1;
+    for (int32_t e = 0; e < experts; ++e) {
+      const bool taken = std::find(chosen, chosen + j, e) != chosen + j;
+      if (!taken && (best < 0 || biased[e] > biased[best])) best = e;
+    }
+    chosen[j] = best;
+    total += static_cast<double>(score[best]);
+  }
+  for (int32_t j = 0; j < args.num_chosen; ++j) {
+    double weight = static_cast<double>(score[chosen[j]]);
+    if (args.normalize && args.num_chosen > 1) weight /= total + 1e-20;
+    args.weights[i * args.num_chosen + j] =
+        static_cast<float>(weight * static_cast<double>(args.scaling));
+  }
+  if (args.scores_out != nullptr) std::copy_n(score, experts, args.scores_out + i * experts);
+}
+
+}  // namespace
+
 template <typename Acc>
 void CpuOps<Acc>::route(const RouteArgs& args) {
-  const int64_t experts = args.gate.rows, inputs = args.gate.cols, k = padded(inputs);
-  CHECK(2 * experts <= static_cast<int64_t>(scratch_[0].row.size()));
+  const int64_t experts = args.gate.rows, inputs = args.gate.cols;
+  CHECK(experts <= limits_.experts && 2 * experts <= static_cast<int64_t>(scratch_[0].row.size()));
   for (int64_t first = 0; first < args.num_rows; first += kRowBlock) {
     const int64_t num_rows = std::min(kRowBlock, args.num_rows - first);
-    load_operands(args.x + first * inputs, inputs, nullptr, num_rows, inputs,
-                  ActivationRule::kAsIs);
-    for_each(num_rows, inputs * experts, [&](int64_t r, Scratch& scratch) {
-      const int64_t i = first + r;
+    linear({args.gate, ActivationRule::kAsIs, args.x + first * inputs, inputs, num_rows, nullptr,
+            gate_logits_.data(), experts});
+    for_each(num_rows, 256 * experts, [&](int64_t r, Scratch& scratch) {
       float* score = scratch.row.data();
-      float* biased = score + experts;
-      const bool image = args.is_image[args.rows[static_cast<size_t>(i)]] != 0;
-      const float* bias = image ? args.image_bias : args.bias;
-      for (int64_t e = 0; e < experts; ++e) {
-        Acc sum = 0;
-        expand_row(args.gate, e, scratch.tile.data());
-        dots(operands_.data() + r * k, scratch.tile.data(), k, k, 1, &sum);
-        score[e] = std::sqrt(softplus(static_cast<float>(sum) / args.gate_temp));
-        biased[e] = score[e] + bias[e];
-        if (biased[e] != biased[e]) biased[e] = -std::numeric_limits<float>::infinity();
-      }
-      double total = 0;
-      int32_t* chosen = args.experts + i * args.num_chosen;
-      for (int32_t j = 0; j < args.num_chosen; ++j) {
-        int32_t best = -1;
-        for (int32_t e = 0; e < experts; ++e) {
-          const bool taken = std::find(chosen, chosen + j, e) != chosen + j;
-          if (!taken && (best < 0 || biased[e] > biased[best])) best = e;
-        }
-        chosen[j] = best;
-        total += static_cast<double>(score[best]);
-      }
-      for (int32_t j = 0; j < args.num_chosen; ++j) {
-        double weight = static_cast<double>(score[chosen[j]]);
-        if (args.normalize && args.num_chosen > 1) weight /= total + 1e-20;
-        args.weights[i * args.num_chosen + j] =
-            static_cast<float>(weight * static_cast<double>(args.scaling));
-      }
-      if (args.scores_out != nullptr) std::copy_n(score, experts, args.scores_out + i * experts);
+      choose(args, first + r, gate_logits_.data() + r * experts, score, score + experts);
     });
+  }
+}
+
+// bf16(weight * silu(min(gate, limit)) * clamp(up)) of one row's outputs of a tile.
+template <>
+void CpuOps<float>::gate_up(const float* gate, const float* up, int64_t n, float limit,
+                            const float* weight, uint16_t* out) {
+  kernels_.gate_up(gate, up, n, limit, weight != nullptr, weight != nullptr ? *weight : 1.0f, out);
+}
+template <>
+void CpuOps<double>::gate_up(const double* gate, const double* up, int64_t n, float limit,
+                             const float* weight, uint16_t* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = std::min(round_bf16(static_cast<float>(gate[i])), limit);
+    const float u = std::clamp(round_bf16(static_cast<float>(up[i])), -limit, limit);
+    float a = silu(g) * u;
+    if (weight != nullptr) a = *weight * a;
+    out[i] = to_bf16(a).bits;
   }
 }
 
 template <typename Acc>
 void CpuOps<Acc>::expert(const ExpertArgs& args) {
   const int64_t hidden = args.expert.w1.cols, width = args.expert.w1.rows;
-  const int64_t k1 = padded(hidden), k2 = padded(width);
   const auto total = static_cast<int64_t>(args.rows.size());
   for (int64_t first = 0; first < total; first += kRowBlock) {
     const int64_t num_rows = std::min(kRowBlock, total - first);
-    load_operands(args.x, hidden, args.rows.data() + first, num_rows, hidden, ActivationRule::kFp8);
+    load_operands(args.expert.w1, ActivationRule::kFp8, args.x, hidden, args.rows.data() + first,
+                  num_rows);
     const int64_t up_tiles = (width + kOutputTile - 1) / kOutputTile;
     for_each(up_tiles, 2 * num_rows * hidden * kOutputTile, [&](int64_t tile, Scratch& scratch) {
       const int64_t begin = tile * kOutputTile, count = std::min(kOutputTile, width - begin);
-      float* gate_rows = scratch.tile.data();
-      float* up_rows = gate_rows + kOutputTile * k1;
-      for (int64_t o = 0; o < count; ++o) {
-        expand_row(args.expert.w1, begin + o, gate_rows + o * k1);
-        expand_row(args.expert.w3, begin + o, up_rows + o * k1);
-      }
-      Acc gate[kOutputTile], up[kOutputTile];
+      Acc* gate = scratch.sums_of_tile.data();
+      Acc* up = gate + kRowBlock * kOutputTile;
+      sum_outputs(args.expert.w1, begin, num_rows, scratch, gate);
+      sum_outputs(args.expert.w3, begin, num_rows, scratch, up);
       for (int64_t r = 0; r < num_rows; ++r) {
-        const float* x = operands_.data() + r * k1;
-        dots(x, gate_rows, k1, k1, count, gate);
-        dots(x, up_rows, k1, k1, count, up);
-        const size_t row = static_cast<size_t>(first + r);
-        for (int64_t o = 0; o < count; ++o) {
-          const float g = std::min(round_bf16(static_cast<float>(gate[o])), args.limit);
-          const float v =
-              std::clamp(round_bf16(static_cast<float>(up[o])), -args.limit, args.limit);
-          float a = silu(g) * v;
-          if (args.weights != nullptr) a = args.weights[args.places[row]] * a;
-          activations_[static_cast<size_t>(r * width + begin + o)] = round_bf16(a);
-        }
+        const int32_t place = args.places[static_cast<size_t>(first + r)];
+        gate_up(gate + r * kOutputTile, up + r * kOutputTile, count, args.limit,
+                args.weights == nullptr ? nullptr : args.weights + place,
+                activations_.data() + r * width + begin);
       }
     });
-    for_each(num_rows, 8 * width, [&](int64_t r, Scratch&) {
-      float* a = activations_.data() + r * width;
-      quantize_fp8({a, static_cast<size_t>(width)});
-      to_lane_order(a, width, operands_.data() + r * k2);
-    });
+    load_operands(args.expert.w2, ActivationRule::kFp8,
+                  reinterpret_cast<const Bf16*>(activations_.data()), width, nullptr, num_rows);
     const int64_t down_tiles = (hidden + kOutputTile - 1) / kOutputTile;
     for_each(down_tiles, num_rows * width * kOutputTile, [&](int64_t tile, Scratch& scratch) {
       const int64_t begin = tile * kOutputTile, count = std::min(kOutputTile, hidden - begin);
-      for (int64_t o = 0; o < count; ++o) {
-        expand_row(args.expert.w2, begin + o, scratch.tile.data() + o * k2);
-      }
-      Acc sums[kOutputTile];
+      Acc* sums = scratch.sums_of_tile.data();
+      sum_outputs(args.expert.w2, begin, num_rows, scratch, sums);
       for (int64_t r = 0; r < num_rows; ++r) {
-        dots(operands_.data() + r * k2, scratch.tile.data(), k2, k2, count, sums);
         Bf16* out = args.out + args.places[static_cast<size_t>(first + r)] * hidden + begin;
-        for (int64_t o = 0; o < count; ++o) out[o] = to_bf16(static_cast<float>(sums[o]));
+        for (int64_t o = 0; o < count; ++o) {
+          out[o] = to_bf16(static_cast<float>(sums[r * kOutputTile + o]));
+        }
       }
     });
   }

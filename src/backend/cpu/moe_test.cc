@@ -22,7 +22,10 @@ Routed run_route(const Weight& gate, const std::vector<float>& bias,
                  const std::vector<uint8_t>& is_image, int32_t chosen, int threads = 1) {
   ThreadPool pool(threads);
   const auto ops = make_cpu_ops(Accumulate::kFloat, pool,
-                                {.linear_inputs_max = gate.cols, .hidden = gate.cols, .copies = 4});
+                                {.linear_inputs_max = gate.cols,
+                                 .hidden = gate.cols,
+                                 .copies = 4,
+                                 .experts = static_cast<int32_t>(gate.rows)});
   Routed out{std::vector<int32_t>(static_cast<size_t>(num_rows * chosen), -1),
              std::vector<float>(static_cast<size_t>(num_rows * chosen), NAN),
              std::vector<float>(static_cast<size_t>(num_rows * gate.rows), NAN)};

@@ -159,14 +159,27 @@ YEOUL_CLONES void expand_fp8(const uint8_t* codes, const uint8_t* scales, int64_
   return std::bit_cast<float>(bits | (nibble & 8) << 28) + 0.0f;  // code 8 is +0
 }
 
+// Of each block of 128 columns position 32n + w holds column 4w + n (nibble n of word w); so lane l
+// takes columns 8l + 4 + n and 8l + n, which lie in bytes 4l .. 4l + 3.
 YEOUL_CLONES void expand_fp4(const uint8_t* codes, const uint8_t* scales, int64_t cols,
                              float* __restrict out) {
-  for (int64_t g = 0; g < cols; g += kGroup) {
-    const float scale = ue8m0_to_float(scales[g / kGroup]);
-    uint32_t pairs[kLanes];
-    for (int64_t l = 0; l < kLanes; ++l) pairs[l] = codes[g / 2 + l];
-    for (int64_t l = 0; l < kLanes; ++l) out[g + l] = flush(e2m1_value(pairs[l] >> 4) * scale);
-    for (int64_t l = 0; l < kLanes; ++l) out[g + kLanes + l] = flush(e2m1_value(pairs[l]) * scale);
+  for (int64_t block = 0; block < cols; block += kOrderBlock) {
+    uint8_t bytes[kOrderBlock / 2] = {};
+    float scale[kLanes] = {};
+    const int64_t count = std::min(kOrderBlock, cols - block);
+    for (int64_t i = 0; i < count / 2; ++i) bytes[i] = codes[block / 2 + i];
+    for (int64_t l = 0; l < count / 8; ++l) {
+      scale[l] = ue8m0_to_float(scales[(block + 8 * l) / kGroup]);
+    }
+    for (int n = 0; n < 4; ++n) {
+      const int shift = n % 2 * 4;
+      float* group = out + block + kGroup * n;
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const uint32_t odd = bytes[4 * l + 2 + n / 2], even = bytes[4 * l + n / 2];
+        group[l] = flush(e2m1_value(odd >> shift) * scale[l]);
+        group[kLanes + l] = flush(e2m1_value(even >> shift) * scale[l]);
+      }
+    }
   }
 }
 
@@ -211,6 +224,8 @@ void from_lane_order(const float* x, int64_t n, float* out) {
 
 void expand_row(const Weight& weight, int64_t row, float* out) {
   DCHECK(row >= 0 && row < weight.rows);
+  const int64_t whole = padded(weight.cols);
+  std::fill(out + whole, out + operand_len(weight.cols), 0.0f);
   const auto* bytes = reinterpret_cast<const uint8_t*>(weight.data);
   switch (weight.format) {
     case WeightFormat::kBf16:
@@ -250,6 +265,30 @@ YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_s
 YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_slots, int64_t width,
                              double* sum) {
   add_values_loop(p, keys, num_slots, width, sum);
+}
+
+namespace {
+
+template <typename Acc>
+void sum_tile_loop(const LinearTile& tile, Acc* y) {
+  const int64_t k = operand_len(tile.weight.cols);
+  for (int64_t o = 0; o < tile.outputs; ++o) {
+    expand_row(tile.weight, tile.first + o, tile.expanded + o * k);
+  }
+  float* x = tile.expanded + kOutputTile * k;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    to_lane_order(reinterpret_cast<const Bf16*>(tile.x) + r * tile.x_stride, k, x);
+    dots(x, tile.expanded, k, k, tile.outputs, y + r * kOutputTile);
+  }
+}
+
+}  // namespace
+
+void sum_tile(const LinearTile& tile, float* y) {
+  sum_tile_loop(tile, y);
+}
+void sum_tile(const LinearTile& tile, double* y) {
+  sum_tile_loop(tile, y);
 }
 
 }  // namespace yeoul::cpu

@@ -6,15 +6,11 @@
 
 #include <cstdint>
 
+#include "backend/cpu/kernels.h"
 #include "backend/weight.h"
 #include "tensor/formats/bf16.h"
 
 namespace yeoul::cpu {
-
-inline constexpr int64_t kLanes = 16;
-inline constexpr int64_t kGroup = 32;
-inline constexpr int64_t kSegment = 2048;
-inline constexpr int64_t kMaxSegments = 64;  // 131,072 inputs
 
 // Length of an operand in lane order.
 constexpr int64_t padded(int64_t k) {
@@ -26,8 +22,12 @@ void to_lane_order(const Bf16* x, int64_t n, float* out);
 void to_lane_order(const float* x, int64_t n, float* out);
 void from_lane_order(const float* x, int64_t n, float* out);
 
-// One row of a weight, expanded with its scales, in lane order.
+// One row of a weight, expanded with its scales: operand order, then lane order, [operand_len].
 void expand_row(const Weight& weight, int64_t row, float* out);
+
+// Sums of a tile by the book, y [rows][kOutputTile].
+void sum_tile(const LinearTile& tile, float* y);
+void sum_tile(const LinearTile& tile, double* y);
 
 // out[j] = dot(x, w + j * w_stride) for j = 0 .. count-1; both operands in lane order, length k.
 void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t count, float* out);

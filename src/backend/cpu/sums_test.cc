@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/counter_rng.h"
+#include "tensor/formats/fp4_e2m1.h"
 #include "tensor/formats/fp8_e4m3.h"
 #include "tensor/formats/ue8m0.h"
 
@@ -120,7 +121,7 @@ TEST(Sums, expanded_rows_hold_code_times_scale) {
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i % 126);
   const Weight weight{WeightFormat::kFp8, reinterpret_cast<const std::byte*>(codes.data()),
                       scales.data(), 33, 40};
-  std::vector<float> lanes(64), row(40);
+  std::vector<float> lanes(static_cast<size_t>(operand_len(40))), row(40);
   for (const int64_t r : {0, 31, 32}) {
     expand_row(weight, r, lanes.data());
     from_lane_order(lanes.data(), 40, row.data());
@@ -129,6 +130,27 @@ TEST(Sums, expanded_rows_hold_code_times_scale) {
                              ue8m0_to_float(scales[static_cast<size_t>(r) / 32 * 2 + c / 32]);
       EXPECT_EQ(row[c], expected) << r << " " << c;
     }
+  }
+}
+
+TEST(Sums, fp4_rows_are_expanded_nibble_by_nibble_of_16_bit_words) {
+  // Every code in both nibbles; a block of 128 columns and part of one.
+  std::vector<uint8_t> codes(80);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 17 + i / 16);
+  const std::vector<uint8_t> scales = {127, 128, 120, 131, 126};
+  const Weight weight{WeightFormat::kFp4, reinterpret_cast<const std::byte*>(codes.data()),
+                      scales.data(), 1, 160};
+  std::vector<float> lanes(256, NAN), positions(256);
+  expand_row(weight, 0, lanes.data());
+  from_lane_order(lanes.data(), 256, positions.data());
+  for (size_t p = 0; p < 256; ++p) {
+    const size_t column = p / 128 * 128 + 4 * (p % 32) + p % 128 / 32;
+    float expected = 0;
+    if (column < 160) {
+      const int code = column % 2 == 0 ? codes[column / 2] & 15 : codes[column / 2] >> 4;
+      expected = kE2m1Values[static_cast<size_t>(code)] * ue8m0_to_float(scales[column / 32]);
+    }
+    EXPECT_EQ(positions[p], expected) << p;
   }
 }
 

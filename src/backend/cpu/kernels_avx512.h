@@ -1,0 +1,13 @@
+#pragma once
+
+#include "backend/cpu/kernels.h"
+
+// The AVX-512 kernels, a file each. Only kernels_avx512.cc needs them all.
+namespace yeoul::cpu::avx512 {
+
+bool linear(const LinearTile& tile);
+bool load_operand(const OperandRow& row);
+void gate_up(const float* gate, const float* up, int64_t n, float limit, bool weighted,
+             float weight, uint16_t* out);
+
+}  // namespace yeoul::cpu::avx512
