@@ -54,6 +54,18 @@ add_custom_target(sanitized_tests)
 # Every fuzz target, for tools/run_fuzzers.py.
 add_custom_target(fuzzers)
 
+# Instrumented for threads or emulated, programs take so many times longer.
+set(YEOUL_PATIENCE 1)
+if(YEOUL_SANITIZE MATCHES "thread" OR CMAKE_CROSSCOMPILING)
+  set(YEOUL_PATIENCE 8)
+endif()
+
+# yeoul_timeout(TEST SECONDS): of the release build on a busy machine.
+function(yeoul_timeout test seconds)
+  math(EXPR seconds "${seconds} * ${YEOUL_PATIENCE}")
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # yeoul_test(NAME LABEL label SOURCES file... LIBS target... [TIMEOUT seconds]): one gtest program, one ctest case.
 # Tests run in the repository root and find their data relative to it.
 function(yeoul_test name)
@@ -66,8 +78,9 @@ function(yeoul_test name)
     GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   # A fixed seed: a property that fails in CI fails the same way everywhere.
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL}
     ENVIRONMENT "RC_PARAMS=seed=20261130")
+  yeoul_timeout(${name} ${ARG_TIMEOUT})
   if(ARG_LABEL MATCHES "^(unit|property)$")
     add_dependencies(sanitized_tests ${name})
   endif()

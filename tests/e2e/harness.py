@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -10,6 +11,8 @@ import time
 import unittest
 
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else None
+# How many times longer an instrumented program may take.
+PATIENCE = int(os.environ.get("YEOUL_TEST_PATIENCE", "1"))
 
 
 class Server:
@@ -35,7 +38,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(30 * PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -49,11 +52,11 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
 
     def connect(self, timeout=20):
-        return socket.create_connection(("127.0.0.1", self.port), timeout)
+        return socket.create_connection(("127.0.0.1", self.port), timeout * PATIENCE)
 
     def request(self, method, path, body=None, headers=None, timeout=30):
         """-> (status, headers, body text)."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout * PATIENCE)
         with contextlib.closing(connection):
             data = json.dumps(body) if isinstance(body, (dict, list)) else body
             connection.request(method, path, data, headers or {})

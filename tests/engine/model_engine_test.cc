@@ -142,7 +142,7 @@ TEST(ModelEngine, memory_refused_at_admission_ends_that_request_only) {
 class ExecutorRun {
  public:
   explicit ExecutorRun(const GenerateRequest& request)
-      : executor_(make_tiny_executor({.parallel = 2, .step_tokens_max = 512})), request_(request) {
+      : executor_(make_tiny_executor({.parallel = 2, .step_tokens_max = 512})) {
     for (int32_t page = 0; page < 4; ++page) pages_.push_back(3 - page);
     executor_->open_slot(1, {&request.sampling, 0, request.prompt, nullptr});
   }
@@ -183,7 +183,6 @@ class ExecutorRun {
 
  private:
   std::unique_ptr<ModelExecutor> executor_;
-  const GenerateRequest& request_;
   std::vector<int32_t> pages_;
   uint64_t step_id_ = 0;
 };
