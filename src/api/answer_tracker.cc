@@ -48,7 +48,7 @@ AnswerTracker::AnswerTracker(const AnswerRules& rules, int num_requests, int cho
     : stop_token_ids_(rules.stop_token_ids),
       num_requests_(num_requests),
       choices_per_request_(choices_per_request) {
-  choices_.reserve(static_cast<size_t>(num_requests * choices_per_request));
+  choices_.reserve(static_cast<size_t>(num_requests) * static_cast<size_t>(choices_per_request));
   for (int i = 0; i < num_requests * choices_per_request; ++i) {
     choices_.push_back({AnswerDecoder(rules), 0, std::nullopt});
   }

@@ -109,8 +109,9 @@ void Forward::begin(const StepInput& input) {
     CHECK(item.position + item.num_rows <= limits_.context_max);
     item_views_[i] = {item.slot, item.first_row, item.num_rows, item.position, item.pages, 0};
     for (int32_t r = 0; r < item.num_rows; ++r) {
-      buffers_.positions[static_cast<size_t>(item.first_row + r)] = item.position + r;
-      buffers_.item_of[static_cast<size_t>(item.first_row + r)] = static_cast<int32_t>(i);
+      const auto row = static_cast<size_t>(item.first_row) + static_cast<size_t>(r);
+      buffers_.positions[row] = item.position + r;
+      buffers_.item_of[row] = static_cast<int32_t>(i);
     }
   }
   const std::span<const int64_t> positions(buffers_.positions.data(), rows);

@@ -112,7 +112,8 @@ void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPl
     plan.tokens.push_back(sequence.token_at(position));
   const std::span<const int32_t> pages = sequence.page_table().pages();
   plan.pages.insert(plan.pages.end(), pages.begin(), pages.end());
-  plan.pages.resize(static_cast<size_t>(item.first_page + item.num_pages), kUnassignedPage);
+  plan.pages.resize(static_cast<size_t>(item.first_page) + static_cast<size_t>(item.num_pages),
+                    kUnassignedPage);
   plan.items.push_back(item);
 }
 
