@@ -17,6 +17,7 @@ void add_serve_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);
 void add_inspect_command(CLI::App& app, int& exit_code);
 void add_logits_command(CLI::App& app, int& exit_code);
+void add_make_checkpoint_command(CLI::App& app, int& exit_code);
 
 // Options that every command which loads a model has.
 struct ModelArguments {
@@ -46,6 +47,19 @@ struct OpenedModel {
 };
 // `verbose` prints the memory plan and a progress line to stderr.
 Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose);
+
+// A line on stderr that is drawn over while `done` grows and gone when it is `total`. Nothing where
+// stderr is no terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string title);
+  void show(uint64_t done, uint64_t total);
+
+ private:
+  std::string title_;
+  bool is_terminal_;
+  uint64_t shown_permille_ = 1001;
+};
 
 // Prints "yeoul: message" to stderr; returns 1.
 int report(const Error& error);

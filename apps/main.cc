@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   yeoul::add_run_command(app, exit_code);
   yeoul::add_inspect_command(app, exit_code);
   yeoul::add_logits_command(app, exit_code);
+  yeoul::add_make_checkpoint_command(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -73,13 +71,8 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
       .logit_rows_max = arguments.logit_rows_max,
       .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
   options.engram_token_map = engram_token_map(*opened.tokenizer);
-  const bool is_terminal = isatty(STDERR_FILENO) != 0;
-  if (verbose && is_terminal) {
-    options.progress = [](uint64_t done, uint64_t total) {
-      fmt::print(stderr, "\rloading {:3}%{}", total == 0 ? 100 : done * 100 / total,
-                 done == total ? "\r            \r" : "");
-    };
-  }
+  ProgressLine line("loading");
+  if (verbose) options.progress = [&](uint64_t done, uint64_t total) { line.show(done, total); };
   TRY_ASSIGN(opened.model, LoadedModel::load(checkpoint, std::move(options)));
   if (verbose) fmt::print(stderr, "memory plan:\n{}", to_string(opened.model->plan()));
   return opened;

@@ -67,13 +67,15 @@ function(yeoul_timeout test seconds)
 endfunction()
 
 # yeoul_test(NAME LABEL label SOURCES file... LIBS target... [TIMEOUT seconds]): one gtest program, one ctest case.
-# Tests run in the repository root and find their data relative to it.
+# Tests include what stands under tests/ by its path there; they run in the repository root and find their data
+# relative to it.
 function(yeoul_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} yeoul_flags GTest::gmock
     GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

@@ -15,6 +15,8 @@ struct YarnConfig {
   double beta_fast = 32;
   double beta_slow = 1;
   int64_t original_max_position_embeddings = 0;
+
+  bool operator==(const YarnConfig&) const = default;
 };
 
 struct VisionConfig {
@@ -27,6 +29,8 @@ struct VisionConfig {
   int32_t max_image_tokens = 0;
   int64_t min_pixels = 0;
   double rope_theta = 10000;
+
+  bool operator==(const VisionConfig&) const = default;
 };
 
 // config.json of a DeepSeek-V4.1 checkpoint; fields keep the file's spelling. Every value has been
@@ -91,11 +95,16 @@ struct ModelConfig {
   int32_t decoder_start() const;
   // The KV source that feeds `layer`: the last source at or before it; -1 for window-only layers.
   int32_t kv_source_of(int32_t layer) const;
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 // kCorrupt / kUnsupported name the key, the expected and the found (an unknown architecture, a
 // missing key, a width that is no multiple of its quantisation group, lists of the wrong length,
 // ...).
 Result<ModelConfig> parse_config(const std::string& json);
+
+// config.json of the released layout: parse_config gives `config` back.
+std::string format_config(const ModelConfig& config);
 
 }  // namespace yeoul

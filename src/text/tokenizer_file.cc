@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,17 +16,6 @@ namespace {
 constexpr uint64_t kVocabularyMax = kMergeIdsMax;  // the release has 129,280 ids
 
 using TokenIds = std::unordered_map<std::string, TokenId>;
-
-// The three split patterns (docs/tokenizer.md) as Oniguruma expressions; carriage return, line feed
-// and the quotation mark are the characters themselves.
-constexpr std::array<std::string_view, 3> kSplitPatterns = {
-    "\\p{N}{1,3}",
-    "[一-龥぀-ゟ゠-ヿ]+",
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
-    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
-    "| ?[\\p{P}\\p{S}]+[\r\n]*"
-    "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
-};
 
 tl::unexpected<Error> corrupt(std::string message) {
   return fail(ErrorCode::kCorrupt, "tokenizer.json: " + std::move(message));

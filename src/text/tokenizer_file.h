@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,17 @@
 #include "text/merge_table.h"
 
 namespace yeoul {
+
+// The three split patterns (docs/tokenizer.md) as Oniguruma expressions; carriage return, line feed
+// and the quotation mark are the characters themselves.
+inline constexpr std::array<std::string_view, 3> kSplitPatterns = {
+    "\\p{N}{1,3}",
+    "[一-龥぀-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*"
+    "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+};
 
 struct AddedToken {
   TokenId id = 0;

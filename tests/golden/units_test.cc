@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "checkpoint/release_config.h"
 #include "model/engram_hash.h"
 #include "model/rope_frequencies.h"
-#include "sparse_checkpoint.h"
 #include "support/golden_files.h"
 #include "support/model_harness.h"
 #include "tensor/formats/bf16.h"
@@ -53,12 +53,6 @@ void expect_equal(const std::vector<Value>& found, const golden::Array& expected
     }
     ASSERT_LE(std::fabs(value - expected.values[i]), tolerance) << what << " at " << i;
   }
-}
-
-ModelConfig release_config() {
-  Result<ModelConfig> config = parse_config(release_config_json());
-  EXPECT_TRUE(config.has_value());
-  return std::move(*config);
 }
 
 TEST(UnitGolden, number_formats_round_and_decode_as_the_reference) {

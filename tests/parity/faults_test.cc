@@ -11,8 +11,8 @@
 #include <map>
 #include <set>
 
-#include "sparse_checkpoint.h"
-#include "support/random_checkpoint.h"
+#include "support/random_models.h"
+#include "support/temporary_folder.h"
 #include "test_models.h"
 
 namespace yeoul::parity {
@@ -176,7 +176,7 @@ class TruncatedShard : public testing::Test {
   static constexpr int32_t kLayer = 6, kExpert = 0;
 
   void SetUp() override {
-    const auto written = write_random_checkpoint(random_config_json(), folder_.path(), 20261130);
+    const auto written = write_random_model(random_model_config(), folder_.path(), 20261130);
     ASSERT_TRUE(written) << written.error().message;
     options_ = {.checkpoint = folder_.path(),
                 .engram_map = folder_.path() + "/engram_map.json",

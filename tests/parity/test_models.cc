@@ -1,8 +1,8 @@
 #include "test_models.h"
 
 #include "base/check.h"
-#include "sparse_checkpoint.h"
-#include "support/random_checkpoint.h"
+#include "support/random_models.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul::parity {
 namespace {
@@ -12,7 +12,7 @@ class RandomModel {
  public:
   RandomModel(int window, int top_k) {
     const auto written =
-        write_random_checkpoint(random_config_json(window, top_k), folder_.path(), 20261130);
+        write_random_model(random_model_config(window, top_k), folder_.path(), 20261130);
     CHECK(written.has_value(), "{}", written.error().message);
   }
   ModelHarness::Options options() const {

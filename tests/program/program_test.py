@@ -34,6 +34,36 @@ def read_npy(path):
     return shape, values
 
 
+class MakeCheckpoint(unittest.TestCase):
+    SMALL = ("--layers", "4", "--experts", "4", "--experts-per-token", "2", "--expert-width", "32",
+             "--hidden", "64", "--vocab", "1000", "--context", "4096", "--engram-vocab", "50")
+
+    def test_what_it_writes_can_be_run_and_repeats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = folder + "/one", folder + "/two"
+            out, _ = run("make-checkpoint", one, *self.SMALL, "--threads", "1")
+            self.assertIn("tensors", out)
+            run("make-checkpoint", two, *self.SMALL, "--threads", "2")
+            self.assertEqual(sorted(os.listdir(one)), sorted(os.listdir(two)))
+            for name in os.listdir(one):
+                with open(f"{one}/{name}", "rb") as a, open(f"{two}/{name}", "rb") as b:
+                    self.assertEqual(a.read(), b.read(), name)
+            _, err = run("run", "Hello", "--model", one, "--max-tokens", "3", "--seed", "1")
+            self.assertIn("3 output tokens", err)
+            _, err = run("make-checkpoint", one, *self.SMALL, expect=1)
+            self.assertIn("holds a checkpoint already", err)
+
+    def test_what_does_not_fit_is_refused_before_anything_is_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for options, message in [(("--layers", "3"), "4 to 1024 expected, 3 found"),
+                                     (("--hidden", "100"), "hidden_size: a multiple of 32"),
+                                     (("--vocab", "100"), "275 to 16843027 ids expected, 100 found"),
+                                     (("--engram-vocab", "4000000000"), "GiB needed, ")]:
+                _, err = run("make-checkpoint", folder + "/new", *options, expect=1)
+                self.assertIn(message, err)
+                self.assertFalse(os.path.exists(folder + "/new/config.json"))
+
+
 class Logits(unittest.TestCase):
     def logits(self, tokens, *more):
         with tempfile.TemporaryDirectory() as folder:

@@ -11,8 +11,9 @@
 #include <set>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
 #include "checkpoint/safetensors.h"
-#include "sparse_checkpoint.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -136,12 +137,13 @@ bool matches_config(const Checkpoint& checkpoint) {
 
 TEST(HeaderProperty, a_checkpoint_with_mutated_files_is_refused_or_what_its_config_says) {
   const TemporaryFolder folder;
-  const auto plan = plan_sparse_checkpoint(read_text("models/tiny-random/config.json"));
-  ASSERT_TRUE(plan);
-  ASSERT_TRUE(write_sparse_checkpoint(*plan, folder.path()));
+  const auto config = parse_config(read_text("models/tiny-random/config.json"));
+  ASSERT_TRUE(config);
+  const CheckpointPlan plan = plan_checkpoint(*config);
+  ASSERT_TRUE(write_checkpoint(plan, folder.path(), {}));
   // The largest header, the smallest, and both JSON files; of a shard only the start is rewritten.
   const std::vector<std::string> names = {"config.json", "model.safetensors.index.json",
-                                          plan->shards[4].file_name, plan->shards[17].file_name};
+                                          plan.shards[4].file_name, plan.shards[17].file_name};
   EXPECT_TRUE(rc::check([&] {
     const std::string path = folder.path() + "/" + *rc::gen::elementOf(names);
     const std::string original = read_text(path);

@@ -12,7 +12,8 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "sparse_checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -28,13 +29,13 @@ std::string read_text(const std::string& path) {
 class BrokenCheckpoint : public testing::Test {
  protected:
   void SetUp() override {
-    auto plan = plan_sparse_checkpoint(read_text("models/tiny-random/config.json"));
-    ASSERT_TRUE(plan) << plan.error().message;
-    plan_ = std::move(*plan);
+    const auto config = parse_config(read_text("models/tiny-random/config.json"));
+    ASSERT_TRUE(config) << config.error().message;
+    plan_ = plan_checkpoint(*config);
   }
 
   void write() {
-    const auto outcome = write_sparse_checkpoint(plan_, folder_.path());
+    const auto outcome = write_checkpoint(plan_, folder_.path(), {});
     ASSERT_TRUE(outcome) << outcome.error().message;
   }
   // The message of the refusal; empty when the checkpoint opens.
@@ -45,8 +46,8 @@ class BrokenCheckpoint : public testing::Test {
     return checkpoint.error().message;
   }
 
-  SparseShard& shard_of(const std::string& name) {
-    for (SparseShard& shard : plan_.shards) {
+  PlannedShard& shard_of(const std::string& name) {
+    for (PlannedShard& shard : plan_.shards) {
       for (const ExpectedTensor& tensor : shard.tensors) {
         if (tensor.name == name) return shard;
       }
@@ -74,7 +75,7 @@ class BrokenCheckpoint : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  SparsePlan plan_;
+  CheckpointPlan plan_;
 };
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
@@ -140,7 +141,7 @@ TEST_F(BrokenCheckpoint, table_and_scales_of_different_lengths_are_told_without_
 }
 
 TEST_F(BrokenCheckpoint, ten_problems_are_shown_and_the_rest_counted) {
-  for (SparseShard& shard : plan_.shards) {
+  for (PlannedShard& shard : plan_.shards) {
     std::erase_if(shard.tensors, [](const ExpectedTensor& entry) {
       return entry.name.starts_with("layers.9.ffn.experts.");
     });
@@ -265,12 +266,11 @@ TEST_F(BrokenCheckpoint, vision_tensors_without_vision_config_are_unknown) {
 TEST_F(BrokenCheckpoint, without_vision_config_no_vision_tensor_is_expected) {
   Json json = Json::parse(plan_.config_json);
   json.erase("vision_config");
-  auto plan = plan_sparse_checkpoint(json.dump());
-  ASSERT_TRUE(plan) << plan.error().message;
-  plan_ = std::move(*plan);
+  const auto config = parse_config(json.dump());
+  ASSERT_TRUE(config) << config.error().message;
+  plan_ = plan_checkpoint(*config);
   write();
   const auto checkpoint = Checkpoint::open(folder_.path());
-  // The shard of the vision tower is empty, so no name leads to it.
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   EXPECT_FALSE((*checkpoint)->find("vision.norm.weight"));
   EXPECT_EQ((*checkpoint)->totals().bytes_by_owner.count("vision"), 0u);

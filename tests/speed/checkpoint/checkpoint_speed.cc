@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "checkpoint/checkpoint.h"
-#include "sparse_checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
+#include "checkpoint/release_config.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -20,8 +22,7 @@ constexpr uint64_t kReleaseBytes = 510'286'023'000;
 
 Result<void> measure(std::string_view what) {
   const TemporaryFolder folder;
-  TRY_ASSIGN(const SparsePlan plan, plan_sparse_checkpoint(release_config_json()));
-  TRY(write_sparse_checkpoint(plan, folder.path()));
+  TRY(write_checkpoint(plan_checkpoint(release_config()), folder.path(), {}));
   const auto start = std::chrono::steady_clock::now();
   TRY_ASSIGN(const auto checkpoint, Checkpoint::open(folder.path()));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
-#include "sparse_checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
+#include "checkpoint/release_config.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -16,10 +18,9 @@ class FullSizeCheckpoint : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder();
-    const auto plan = plan_sparse_checkpoint(release_config_json());
-    ASSERT_TRUE(plan) << plan.error().message;
-    ASSERT_EQ(plan->shards.size(), 48u);
-    const auto outcome = write_sparse_checkpoint(*plan, folder_->path());
+    const CheckpointPlan plan = plan_checkpoint(release_config());
+    ASSERT_EQ(plan.shards.size(), 48u);
+    const auto outcome = write_checkpoint(plan, folder_->path(), {});
     ASSERT_TRUE(outcome) << outcome.error().message;
     const auto start = std::chrono::steady_clock::now();
     auto opened = Checkpoint::open(folder_->path());

@@ -13,11 +13,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "checkpoint/release_config.h"
 #include "law1.h"
 #include "parity/test_models.h"
-#include "sparse_checkpoint.h"
 #include "support/golden_files.h"
-#include "support/random_checkpoint.h"
+#include "support/random_models.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -69,7 +70,7 @@ void tiny_speed() {
 
 void small_speed() {
   const TemporaryFolder folder;
-  const auto written = write_random_checkpoint(small_config_json(), folder.path(), 1);
+  const auto written = write_random_model(small_model_config(), folder.path(), 1);
   CHECK(written.has_value(), "{}", written.error().message);
   const Speeds speeds = measure(
       {.checkpoint = folder.path(), .engram_map = folder.path() + "/engram_map.json"}, 512, 64);
@@ -123,12 +124,11 @@ void golden_difference() {
 
 // Layer-tokens behind the last KV source that a long prompt of the release computes.
 void cone_size() {
-  const Result<ModelConfig> config = parse_config(release_config_json());
-  CHECK(config.has_value());
-  const Cone cone(*config);
+  const ModelConfig config = release_config();
+  const Cone cone(config);
   constexpr int64_t kPrompt = 131072;
   int64_t layer_tokens = 0;
-  for (int32_t layer = config->decoder_start(); layer < config->num_hidden_layers; ++layer) {
+  for (int32_t layer = config.decoder_start(); layer < config.num_hidden_layers; ++layer) {
     for (int64_t p = 0; p < kPrompt; ++p) layer_tokens += p >= cone.output_begin(layer, kPrompt);
   }
   print_row("cone_layer_tokens", static_cast<double>(layer_tokens),
