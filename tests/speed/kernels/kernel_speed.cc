@@ -1,0 +1,189 @@
+// How close the kernels come to what the machine can do.
+//   kernel_speed [NAME...]                        JSON lines, all rows without a name
+//   kernel_speed profile ISA ROWS CONTEXT [THREADS]   what each operation of a layer costs
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "op_profile.h"
+#include "release_layer.h"
+#include "roofs.h"
+
+namespace yeoul::speed {
+namespace {
+
+constexpr int kThreads = 2;
+
+void print_row(std::string_view name, double value, const std::string& unit, std::string_view goal,
+               bool holds) {
+  fmt::print(R"({{"name": "{}", "value": {:.6g}, "unit": "{}", "goal": "{}", "holds": {}}})"
+             "\n",
+             name, value, unit, goal, holds);
+  std::fflush(stdout);
+}
+
+// Linear layers of the release, enough copies that a pass over them reads DRAM.
+class Layers {
+ public:
+  Layers(WeightFormat format, double bytes_min) {
+    using Shape = std::pair<int64_t, int64_t>;
+    const std::vector<Shape> shapes =
+        format == WeightFormat::kFp4
+            ? std::vector<Shape>{{kExpertWidth, kHidden}, {kHidden, kExpertWidth}}
+            : std::vector<Shape>{{1280, 5120}, {32768, 1280}, {1024, 4096}, {5120, 8192}};
+    while (bytes_ < bytes_min) {
+      for (const auto& [outputs, inputs] : shapes) {
+        weights_.emplace_back(format, outputs, inputs, weights_.size());
+        bytes_ += weights_.back().bytes();
+        operations_ += 2.0 * static_cast<double>(outputs * inputs);
+      }
+    }
+  }
+
+  // Seconds of one pass with `rows` rows, the best of `passes`.
+  double seconds(Ops& ops, int64_t rows, int passes) {
+    const std::vector<Bf16> x = random_rows(rows * 8192, 1);
+    std::vector<Bf16> y(static_cast<size_t>(rows * 32768));
+    double best = 1e9;
+    for (int i = 0; i < passes; ++i) {
+      const double start = now_seconds();
+      for (const RandomWeight& w : weights_) {
+        ops.linear({w.weight(), ActivationRule::kFp8, x.data(), w.weight().cols, rows, y.data(),
+                    nullptr, w.weight().rows});
+      }
+      best = std::min(best, now_seconds() - start);
+    }
+    return best;
+  }
+  double bytes() const { return bytes_; }
+  double operations(int64_t rows) const { return operations_ * static_cast<double>(rows); }
+
+ private:
+  std::deque<RandomWeight> weights_;
+  double bytes_ = 0, operations_ = 0;
+};
+
+constexpr double kDramBytes = 600e6;  // beyond any last-level cache
+
+void gemv(std::string_view name, WeightFormat format) {
+  ThreadPool pool(kThreads);
+  const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
+  const auto scalar = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096), Isa::kScalar);
+  Layers layers(format, kDramBytes);
+  Layers small(format, 60e6);
+  std::vector<uint8_t> memory(static_cast<size_t>(kDramBytes), uint8_t{1});
+  double share = 0, roof = 0, rate = 0;
+  // Alternated, so that a busy machine slows both.
+  for (int i = 0; i < 3; ++i) {
+    roof = std::max(roof, read_roof(pool, memory.data(), memory.size()));
+    rate = std::max(rate, layers.bytes() / layers.seconds(*ops, 1, 3));
+  }
+  share = rate / roof;
+  const double slow = small.bytes() / small.seconds(*scalar, 1, 1);
+  print_row(
+      name, share,
+      fmt::format("of the read roof: {:.1f} of {:.1f} GB/s, 2 threads, {}; scalar path {:.2f} GB/s",
+                  rate / 1e9, roof / 1e9, name_of(best_isa()), slow / 1e9),
+      ">= 0.85", share >= 0.85);
+}
+
+void gemm(std::string_view name, WeightFormat format) {
+  ThreadPool pool(kThreads);
+  const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
+  const auto scalar = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096), Isa::kScalar);
+  Layers layers(format, 1);
+  constexpr int64_t kRows = 512;
+  double rate = 0, peak = 0, library = 0;
+  for (int i = 0; i < 3; ++i) {
+    peak = std::max(peak, bf16_peak(pool));
+    library = std::max(library, onednn_bf16(kThreads, kRows, 5120, 4096));
+    rate = std::max(rate, layers.operations(kRows) / layers.seconds(*ops, kRows, 2));
+  }
+  const double slow = layers.operations(16) / layers.seconds(*scalar, 16, 1);
+  // Without the library: its efficiency on the instruction's peak as measured elsewhere, 0.87.
+  const double roof = library > 0 ? library : 0.87 * peak;
+  print_row(name, rate / roof,
+            fmt::format("of {} ({:.0f} of {:.0f} GFLOP/s; peak {:.0f}), 512 rows, 2 threads, {}; "
+                        "scalar path {:.1f}",
+                        library > 0 ? "oneDNN bf16" : "0.87 of the instruction's peak", rate / 1e9,
+                        roof / 1e9, peak / 1e9, name_of(best_isa()), slow / 1e9),
+            ">= 0.8", rate / roof >= 0.8);
+}
+
+void sixteen_rows() {
+  ThreadPool pool(kThreads);
+  const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
+  Layers layers(WeightFormat::kFp8, kDramBytes);
+  double one = 1e9, sixteen = 1e9, peak = 0;
+  for (int i = 0; i < 3; ++i) {
+    one = std::min(one, layers.seconds(*ops, 1, 2));
+    sixteen = std::min(sixteen, layers.seconds(*ops, 16, 2));
+    peak = std::max(peak, bf16_peak(pool));
+  }
+  const double ratio = 16 * one / sixteen;
+  const double roof = std::min(16.0, peak / (layers.operations(1) / one));
+  print_row("gemm_16rows_fp8", ratio,
+            fmt::format("times the rate of one row; roof {:.1f}, 2 threads, {}", roof,
+                        name_of(best_isa())),
+            ">= 3.5", ratio >= 3.5);
+}
+
+// An empty region; the best of many short batches, because other work on the machine only adds.
+void fork_join() {
+  ThreadPool pool(kThreads);
+  double best = 1e9;
+  for (int batch = 0; batch < 400; ++batch) {
+    constexpr int kRegions = 100;
+    const double start = now_seconds();
+    for (int i = 0; i < kRegions; ++i) pool.run(kThreads, [](int64_t, int) {});
+    best = std::min(best, (now_seconds() - start) / kRegions);
+  }
+  print_row("fork_join", best * 1e6, "us for one parallel region over 2 threads", "<= 3",
+            best <= 3e-6);
+}
+
+struct Measurement {
+  std::string_view name;
+  void (*run)();
+};
+
+const Measurement kMeasurements[] = {
+    {"gemv_fp4", [] { gemv("gemv_fp4", WeightFormat::kFp4); }},
+    {"gemv_fp8", [] { gemv("gemv_fp8", WeightFormat::kFp8); }},
+    {"gemm_fp4", [] { gemm("gemm_fp4", WeightFormat::kFp4); }},
+    {"gemm_fp8", [] { gemm("gemm_fp8", WeightFormat::kFp8); }},
+    {"gemm_16rows_fp8", sixteen_rows},
+    {"fork_join", fork_join},
+};
+
+}  // namespace
+}  // namespace yeoul::speed
+
+int main(int argc, char** argv) {
+  using namespace yeoul;
+  const std::vector<std::string_view> wanted(argv + 1, argv + argc);
+  if (wanted.size() >= 4 && wanted[0] == "profile") {
+    const Result<Isa> isa = parse_isa(wanted[1]);
+    if (isa) {
+      ThreadPool pool(wanted.size() > 4 ? std::atoi(argv[5]) : speed::kThreads);
+      speed::print_op_profile(pool, *isa, std::atoll(argv[3]), std::atoll(argv[4]));
+      return 0;
+    }
+  }
+  size_t found = 0;
+  for (const speed::Measurement& m : speed::kMeasurements) {
+    const bool named = std::find(wanted.begin(), wanted.end(), m.name) != wanted.end();
+    found += named ? 1 : 0;
+    if (wanted.empty() || named) m.run();
+  }
+  if (found == wanted.size()) return 0;
+  fmt::print(stderr, "usage: {} [NAME...] | profile ISA ROWS CONTEXT [THREADS]\n", argv[0]);
+  return 2;
+}
