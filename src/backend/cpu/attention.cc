@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/instruction_sets.h"
@@ -20,46 +21,53 @@ inline double exp_of(float x, double) {
   return exp_double(static_cast<double>(x));
 }
 
-// The keys one row attends to, decoded in lane order, in slot order; slot s of the window holds the
-// (s+1)th oldest visible position, compressed rows follow from slot W on.
-struct Keys {
-  float* rows;  // [count][stride]
-  int64_t stride;
-  int32_t window_count;
-  int32_t count;
-  int32_t slot(int32_t key, int32_t window) const {
-    return key < window_count ? key : window + key - window_count;
-  }
-};
-
-template <typename Scratch>
-Keys gather_keys(const AttentionArgs& args, int64_t row, Scratch& scratch) {
+// The keys one row attends to, in slot order: slot s of the window holds the (s+1)th oldest visible
+// position, compressed rows follow from slot W on.
+int64_t list_keys(const AttentionArgs& args, int64_t row, KeyRow* keys) {
   const KvView& view = args.kv_view;
-  const int64_t width = view.layout.head_dim;
   const ItemView& item = view.items[args.item_of[row]];
   const int64_t position = args.positions[row];
-  Keys keys{scratch.keys.data(), padded(width), 0, 0};
-  float* natural = scratch.row.data();
-  const std::span<float> decoded(natural, static_cast<size_t>(width));
-  const int64_t oldest =
-      std::max({int64_t{0}, position - view.layout.window + 1, item.window_first});
+  const int32_t window = view.layout.window;
+  const int64_t oldest = std::max({int64_t{0}, position - window + 1, item.window_first});
+  int64_t count = 0;
   for (int64_t p = oldest; p <= position; ++p) {
     const uint8_t* codes = view.window_row(item, args.layer, p);
-    decode_fp8_row(codes, codes + width, decoded);
-    to_lane_order(natural, width, keys.rows + keys.count++ * keys.stride);
+    keys[count] = {codes, codes + view.layout.head_dim, static_cast<int32_t>(count), true};
+    ++count;
   }
-  keys.window_count = keys.count;
-  if (args.source == nullptr) return keys;
+  if (args.source == nullptr) return count;
   for (int32_t j = 0; j < args.num_selected[row]; ++j) {
     int64_t at = 0;
     const uint8_t* page =
         view.page_of(item, *args.source, args.selected[row * args.top_k + j], &at);
-    decode_compressed_row(page + args.source->codes_offset + at * view.layout.code_bytes(),
-                          page + args.source->scales_offset + at * view.layout.scale_bytes(),
-                          decoded);
-    to_lane_order(natural, width, keys.rows + keys.count++ * keys.stride);
+    keys[count++] = {page + args.source->codes_offset + at * view.layout.code_bytes(),
+                     page + args.source->scales_offset + at * view.layout.scale_bytes(), window + j,
+                     false};
   }
-  return keys;
+  return count;
+}
+
+// Decoded keys in lane order.
+struct Keys {
+  const KeyRow* rows;
+  const float* values;  // [count][stride]
+  int64_t stride;
+  int32_t count;
+};
+
+Keys decode_keys(const AttentionHeads& heads, float* natural, float* out) {
+  const int64_t width = heads.width, stride = padded(width);
+  const std::span<float> decoded(natural, static_cast<size_t>(width));
+  for (int64_t j = 0; j < heads.num_keys; ++j) {
+    const KeyRow& key = heads.keys[j];
+    if (key.fp8) {
+      decode_fp8_row(key.codes, key.scales, decoded);
+    } else {
+      decode_compressed_row(key.codes, key.scales, decoded);
+    }
+    to_lane_order(natural, width, out + j * stride);
+  }
+  return {heads.keys, out, stride, static_cast<int32_t>(heads.num_keys)};
 }
 
 // values[d] = fma(values[d], rescale, added[d]).
@@ -75,6 +83,10 @@ YEOUL_CLONES void rescale_values(double rescale, const double* added, int64_t n,
   rescale_loop(rescale, added, n, values);
 }
 
+// A smaller weight counts as zero in the sum of values (not in the denominator), so that no product
+// with a key comes near the denormal numbers.
+constexpr float kWeightMin = 0x1p-64f;
+
 // Running state of one head's online softmax.
 template <typename Acc>
 struct HeadSum {
@@ -86,13 +98,13 @@ struct HeadSum {
 
 // Keys first .. last-1 share one slot block.
 template <typename Acc>
-void add_block(const float* query, const Keys& keys, int32_t first, int32_t last, int32_t window,
-               float scale, HeadSum<Acc>& head) {
+void add_block(const float* query, const Keys& keys, int32_t first, int32_t last, float scale,
+               HeadSum<Acc>& head) {
   Acc dot[kSlotBlock];
   float p[kSlotBlock] = {};
   const float* by_slot[kSlotBlock] = {};
   const int32_t count = last - first;
-  dots(query, keys.rows + first * keys.stride, keys.stride, keys.stride, count, dot);
+  dots(query, keys.values + first * keys.stride, keys.stride, keys.stride, count, dot);
   float largest = head.largest;
   for (int32_t j = 0; j < count; ++j) {
     p[j] = static_cast<float>(dot[j]) * scale;
@@ -104,9 +116,9 @@ void add_block(const float* query, const Keys& keys, int32_t first, int32_t last
   for (int32_t j = 0; j < count; ++j) {
     const Acc e = exp_of(p[j] - largest, Acc{});
     sum += e;
-    const int32_t slot = keys.slot(first + j, window) % kSlotBlock;
-    weights[slot] = round_bf16(static_cast<float>(e));
-    by_slot[slot] = keys.rows + (first + j) * keys.stride;
+    const int32_t slot = keys.rows[first + j].slot % kSlotBlock;
+    weights[slot] = e < kWeightMin ? 0.0f : round_bf16(static_cast<float>(e));
+    by_slot[slot] = keys.values + (first + j) * keys.stride;
   }
   std::fill_n(head.block_sum, keys.stride, Acc{0});
   add_values(weights, by_slot, kSlotBlock, keys.stride, head.block_sum);
@@ -118,49 +130,67 @@ void add_block(const float* query, const Keys& keys, int32_t first, int32_t last
 }  // namespace
 
 template <typename Acc>
-void CpuOps<Acc>::attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin,
-                               int32_t head_end, Scratch& scratch) {
-  const int64_t row = args.rows[static_cast<size_t>(i)];
-  const int64_t width = args.kv_view.layout.head_dim;
-  const int32_t window = args.kv_view.layout.window;
-  const Keys keys = gather_keys(args, row, scratch);
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
+void CpuOps<Acc>::attend_by_the_book(const AttentionHeads& heads, Scratch& scratch) {
+  const int64_t width = heads.width;
+  const Keys keys = decode_keys(heads, scratch.row.data(), scratch.keys.data());
   Acc* buffers = reinterpret_cast<Acc*>(scratch.sums.data());
-  for (int32_t h = head_begin; h < head_end; ++h) {
-    to_lane_order(args.queries + (i * args.heads + h) * width, width, scratch.query.data());
+  for (int64_t h = 0; h < heads.heads; ++h) {
+    to_lane_order(reinterpret_cast<const Bf16*>(heads.queries) + h * width, width,
+                  scratch.query.data());
     HeadSum<Acc> head{.values = buffers, .block_sum = buffers + keys.stride};
     std::fill_n(head.values, keys.stride, Acc{0});
     for (int32_t first = 0; first < keys.count;) {
-      const int32_t block = keys.slot(first, window) / kSlotBlock;
+      const int32_t block = keys.rows[first].slot / kSlotBlock;
       int32_t last = first + 1;
-      while (last < keys.count && keys.slot(last, window) / kSlotBlock == block) ++last;
-      add_block(scratch.query.data(), keys, first, last, window, scale, head);
+      while (last < keys.count && keys.rows[last].slot / kSlotBlock == block) ++last;
+      add_block(scratch.query.data(), keys, first, last, heads.scale, head);
       first = last;
     }
-    head.denominator += exp_of(args.sink[h] - head.largest, Acc{});
+    head.denominator += exp_of(heads.sink[h] - head.largest, Acc{});
     float lanes[kHeadDimMax];
     float natural[kHeadDimMax];
     for (int64_t d = 0; d < keys.stride; ++d) {
       lanes[d] = static_cast<float>(head.values[d] / head.denominator);
     }
     from_lane_order(lanes, width, natural);
-    Bf16* out = args.out + (i * args.heads + h) * width;
-    for (int64_t d = 0; d < width; ++d) out[d] = to_bf16(natural[d]);
+    for (int64_t d = 0; d < width; ++d) heads.out[h * width + d] = to_bf16(natural[d]).bits;
   }
+}
+
+template <typename Acc>
+void CpuOps<Acc>::attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin,
+                               int32_t head_end, Scratch& scratch) {
+  const int64_t row = args.rows[static_cast<size_t>(i)];
+  const int64_t width = args.kv_view.layout.head_dim;
+  const int64_t at = (i * args.heads + head_begin) * width;
+  KeyRow* keys = scratch.key_rows.data();
+  const AttentionHeads heads{
+      .queries = reinterpret_cast<const uint16_t*>(args.queries + at),
+      .heads = head_end - head_begin,
+      .width = width,
+      .keys = keys,
+      .num_keys = list_keys(args, row, keys),
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width))),
+      .sink = args.sink + head_begin,
+      .out = reinterpret_cast<uint16_t*>(args.out + at),
+      .workspace = scratch.attention.data()};
+  if (std::is_same_v<Acc, float> && kernels_.attend != nullptr && kernels_.attend(heads)) return;
+  attend_by_the_book(heads, scratch);
 }
 
 template <typename Acc>
 void CpuOps<Acc>::attention(const AttentionArgs& args) {
   const auto rows = static_cast<int64_t>(args.rows.size());
   const int64_t keys_max = args.kv_view.layout.window + (args.source == nullptr ? 0 : args.top_k);
-  // Few rows: several tasks a row, each with some of its heads.
+  // Few rows: several tasks a row, each with some of its heads, in fours where they come in fours.
+  const int32_t unit = args.heads % 4 == 0 ? 4 : 1, units = args.heads / unit;
   const int64_t parts =
-      rows >= pool_.num_threads() ? 1 : std::min<int64_t>(pool_.num_threads(), args.heads);
+      rows >= pool_.num_threads() ? 1 : std::min<int64_t>(pool_.num_threads(), units);
   const int64_t operations = 2 * keys_max * args.kv_view.layout.head_dim * args.heads / parts;
   for_each(rows * parts, operations, [&](int64_t task, Scratch& scratch) {
     const int64_t part = task % parts;
-    attend_heads(args, task / parts, static_cast<int32_t>(part * args.heads / parts),
-                 static_cast<int32_t>((part + 1) * args.heads / parts), scratch);
+    attend_heads(args, task / parts, static_cast<int32_t>(part * units / parts) * unit,
+                 static_cast<int32_t>((part + 1) * units / parts) * unit, scratch);
   });
 }
 

@@ -55,7 +55,8 @@ class Scene {
   }
 
   std::vector<Bf16> run(const std::vector<int32_t>& rows, int threads,
-                        Accumulate accumulate = Accumulate::kFloat, bool with_source = true) {
+                        Accumulate accumulate = Accumulate::kFloat, bool with_source = true,
+                        Isa isa = best_isa()) {
     const int64_t width = view_.layout.head_dim;
     ThreadPool pool(threads);
     const auto ops = make_cpu_ops(accumulate, pool,
@@ -64,7 +65,8 @@ class Scene {
                                    .heads = heads_,
                                    .head_dim = view_.layout.head_dim,
                                    .window = view_.layout.window,
-                                   .top_k = top_k_});
+                                   .top_k = top_k_},
+                                  isa);
     std::vector<Bf16> queries;
     for (const int32_t row : rows) {
       const auto begin = queries_.begin() + row * heads_ * width;
@@ -76,6 +78,8 @@ class Scene {
                     top_k_, sink_.data(), view_, out.data()});
     return out;
   }
+
+  std::vector<Bf16>& queries() { return queries_; }
 
   // The softmax of model.md section 3.4 in float64, without blocks and without rounding weights.
   double worst_error(const std::vector<Bf16>& out, int32_t row) const {
@@ -193,6 +197,36 @@ TEST(Attention, rows_and_threads_do_not_change_bits) {
     const std::vector<Bf16> expected(begin, begin + static_cast<int64_t>(scene.row_values()));
     EXPECT_EQ(scene.run({row}, 1), expected);
     EXPECT_EQ(scene.run({row}, 3), expected);  // one row shared by three threads
+  }
+}
+
+TEST(Attention, every_instruction_set_gives_the_bits_of_the_scalar_path) {
+  struct Shape {
+    int32_t head_dim, heads, window, top_k;
+    int64_t position;
+    int32_t rows;
+  };
+  const Shape shapes[] = {{512, 64, 128, 512, 1100, 2}, {512, 12, 128, 512, 30, 3},
+                          {512, 8, 128, 16, 5000, 2},   {64, 4, 40, 7, 0, 130},
+                          {128, 8, 33, 100, 90, 40},    {64, 5, 16, 8, 50, 2}};
+  for (const Shape& shape : shapes) {
+    Scene scene(shape.head_dim, shape.heads, shape.window, shape.top_k, shape.position, shape.rows);
+    const std::vector<int32_t> rows = first_rows(shape.rows);
+    const auto compare = [&](const char* what) {
+      const auto expected = scene.run(rows, 1, Accumulate::kFloat, true, Isa::kScalar);
+      const auto window = scene.run(rows, 1, Accumulate::kFloat, false, Isa::kScalar);
+      for (const Isa isa : available_isas()) {
+        EXPECT_EQ(scene.run(rows, 2, Accumulate::kFloat, true, isa), expected)
+            << name_of(isa) << " " << what << " heads " << shape.heads;
+        EXPECT_EQ(scene.run(rows, 1, Accumulate::kFloat, false, isa), window)
+            << name_of(isa) << " " << what;
+      }
+    };
+    compare("as drawn");
+    for (Bf16& q : scene.queries()) q = to_bf16(40 * to_float(q));
+    compare("with weights down to nothing");
+    scene.queries()[3] = to_bf16(0x1p-100f);
+    compare("with an operand that is not plain");
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 struct Sizes {
   size_t operands, activations, gate_logits;
   size_t row, expanded, segments, sums_of_tile;
-  size_t keys, query, sums, scores, block_max, order, query_codes, query_scales;
+  size_t key_rows, attention, keys, query, sums, scores, block_max, order, query_codes,
+      query_scales;
 };
 
 Sizes sizes_for(const OpsLimits& limits) {
@@ -30,6 +31,8 @@ Sizes sizes_for(const OpsLimits& limits) {
   s.expanded = size((kOutputTile + 1) * inputs);
   s.segments = size((inputs + kSegment - 1) / kSegment * kRowBlock * kOutputTile);
   s.sums_of_tile = size(2 * kRowBlock * kOutputTile);
+  s.key_rows = size(limits.window + limits.top_k);
+  s.attention = size(attention_workspace(limits.heads, limits.head_dim));
   s.keys = size((limits.window + limits.top_k) * head);
   s.query = size(head);
   s.sums = size(2 * head);
@@ -61,6 +64,8 @@ CpuOps<Acc>::CpuOps(ThreadPool& pool, const OpsLimits& limits, const Kernels& ke
     scratch.expanded.resize(s.expanded);
     scratch.segments.resize(s.segments);
     scratch.sums_of_tile.resize(s.sums_of_tile);
+    scratch.key_rows.resize(s.key_rows);
+    scratch.attention.resize(s.attention);
     scratch.keys.resize(s.keys);
     scratch.query.resize(s.query);
     scratch.sums.resize(s.sums);
@@ -96,9 +101,10 @@ std::unique_ptr<Ops> make_cpu_ops(Accumulate accumulate, ThreadPool& pool, const
 
 int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads) {
   const cpu::Sizes s = cpu::sizes_for(limits);
-  const size_t floats = s.row + s.expanded + s.segments + s.keys + s.query + s.scores +
-                        s.block_max + s.order + s.query_scales;
-  const size_t per_thread = 4 * floats + 8 * (s.sums + s.sums_of_tile) + 2 * s.query_codes;
+  const size_t floats = s.row + s.expanded + s.segments + s.attention + s.keys + s.query +
+                        s.scores + s.block_max + s.order + s.query_scales;
+  const size_t per_thread = 4 * floats + sizeof(cpu::KeyRow) * s.key_rows +
+                            8 * (s.sums + s.sums_of_tile) + 2 * s.query_codes;
   return static_cast<int64_t>(2 * (s.operands + s.activations) + 4 * s.gate_logits +
                               cpu::kRowBlock + static_cast<size_t>(num_threads) * per_thread);
 }

@@ -42,8 +42,6 @@ int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads);
 
 namespace cpu {
 
-// Slots of one attention block (model.md section 3.4; the release's kernel cuts over slots).
-inline constexpr int kSlotBlock = 64;
 inline constexpr int kHeadDimMax = 1024;
 inline constexpr int kCopiesMax = 16;
 
@@ -54,7 +52,9 @@ struct ScratchOf {
   AlignedBuffer<float> expanded;  // LinearTile's workspace
   AlignedBuffer<float> segments;
   AlignedBuffer<Acc> sums_of_tile;  // two of [kRowBlock][kOutputTile]
-  std::vector<float> keys;          // attention: decoded keys in lane order
+  std::vector<KeyRow> key_rows;
+  AlignedBuffer<float> attention;  // workspace of the kernel
+  std::vector<float> keys;         // attention: decoded keys in lane order
   std::vector<float> query;
   std::vector<double> sums;      // attention: block sum and running sum
   std::vector<float> scores;     // index scores of one row
@@ -113,6 +113,7 @@ class CpuOps final : public Ops {
   void select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch);
   void attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin, int32_t head_end,
                     Scratch& scratch);
+  void attend_by_the_book(const AttentionHeads& heads, Scratch& scratch);
 
   static constexpr int64_t kSharedJobMin = 1 << 16;  // multiply-adds worth waking a thread for
 

@@ -59,6 +59,37 @@ struct OperandRow {
   uint16_t* out = nullptr;    // [operand_len(columns)]
 };
 
+// Slots of one attention block (model.md section 3.4; the release's kernel cuts over slots).
+inline constexpr int kSlotBlock = 64;
+
+// A key as it is stored: a window row (FP8, UE8M0 scale per 32) or a compressed row (FP4, e4m3
+// scale per 16).
+struct KeyRow {
+  const uint8_t* codes = nullptr;
+  const uint8_t* scales = nullptr;
+  int32_t slot = 0;
+  bool fp8 = false;
+};
+
+// Some heads of one row over its keys.
+struct AttentionHeads {
+  const uint16_t* queries = nullptr;  // BF16 [heads][width]
+  int64_t heads = 0;
+  int64_t width = 0;
+  const KeyRow* keys = nullptr;  // in slot order
+  int64_t num_keys = 0;
+  float scale = 0;
+  const float* sink = nullptr;  // [heads]
+  uint16_t* out = nullptr;      // BF16 [heads][width]
+  float* workspace = nullptr;   // attention_workspace() floats
+};
+
+// Of one thread: keys of a block twice, their scores and weights, running sums.
+constexpr int64_t attention_workspace(int64_t heads, int64_t width) {
+  const int64_t padded_heads = (heads + 15) / 16 * 16;
+  return kSlotBlock * width + kSlotBlock / 2 * 3 * padded_heads + padded_heads * (width + 3);
+}
+
 struct Kernels {
   // False: the shape or a scale is not for this kernel; nothing is promised about y.
   // All rows are plain.
@@ -69,6 +100,8 @@ struct Kernels {
   // to BF16 first; `weighted` is false for a weight of one.
   void (*gate_up)(const float* gate, const float* up, int64_t n, float limit, bool weighted,
                   float weight, uint16_t* out) = nullptr;
+  // Null: by the book. False: the same for these operands; nothing is promised about out.
+  bool (*attend)(const AttentionHeads& heads) = nullptr;
 };
 
 const Kernels& scalar_kernels();

@@ -3,7 +3,8 @@
 namespace yeoul::cpu {
 
 const Kernels* avx512_kernels() {
-  static constexpr Kernels kernels{avx512::linear, avx512::load_operand, avx512::gate_up};
+  static constexpr Kernels kernels{avx512::linear, avx512::load_operand, avx512::gate_up,
+                                   avx512::attend};
   return &kernels;
 }
 

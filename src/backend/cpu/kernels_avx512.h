@@ -9,5 +9,6 @@ bool linear(const LinearTile& tile);
 bool load_operand(const OperandRow& row);
 void gate_up(const float* gate, const float* up, int64_t n, float limit, bool weighted,
              float weight, uint16_t* out);
+bool attend(const AttentionHeads& heads);
 
 }  // namespace yeoul::cpu::avx512

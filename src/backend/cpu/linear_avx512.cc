@@ -8,122 +8,12 @@
 //
 // Many rows: four outputs are expanded, a segment at a time, and meet the rows six at once.
 
-#include <immintrin.h>
-
-#include "backend/cpu/kernels_avx512.h"
+#include "backend/cpu/lanes_avx512.h"
 
 namespace yeoul::cpu::avx512 {
 namespace {
 
 constexpr int kPrefetchAhead = 1024;  // bytes, per stream of weights
-
-// BF16 of the e4m3 magnitudes, split into low and high bytes, and of the e2m1 codes twice over
-// (vpermw looks at five bits, the fifth belongs to the next nibble).
-struct Tables {
-  alignas(64) uint8_t low[128];
-  alignas(64) uint8_t high[128];
-  alignas(64) uint16_t nibble[32];
-};
-
-constexpr Tables make_tables() {
-  Tables t{};
-  for (int code = 0; code < 128; ++code) {
-    const int exponent = code >> 3, mantissa = code & 7;
-    int bits = 0;
-    if (code == 127) {
-      bits = 0x7FC0;  // NaN
-    } else if (exponent != 0) {
-      bits = (exponent + 120) << 7 | mantissa << 4;
-    } else if (mantissa != 0) {  // mantissa * 2^-9
-      const int top = mantissa >= 4 ? 2 : mantissa >= 2 ? 1 : 0;
-      bits = (118 + top) << 7 | ((mantissa << (7 - top)) & 0x7F);
-    }
-    t.low[code] = static_cast<uint8_t>(bits & 0xFF);
-    t.high[code] = static_cast<uint8_t>(bits >> 8);
-  }
-  constexpr int kMagnitudes[8] = {0, 0x3F00, 0x3F80, 0x3FC0, 0x4000, 0x4040, 0x4080, 0x40C0};
-  for (int i = 0; i < 32; ++i) {
-    const int code = i & 15;
-    // Code 8 is +0.
-    t.nibble[i] = static_cast<uint16_t>(kMagnitudes[code & 7] | (code > 8 ? 0x8000 : 0));
-  }
-  return t;
-}
-constexpr Tables kTables = make_tables();
-
-inline __m512bh as_bf16(__m512i v) {
-  return reinterpret_cast<__m512bh>(v);
-}
-
-inline __m512 step(__m512 sum, __m512i a, __m512i b) {
-  return _mm512_dpbf16_ps(sum, as_bf16(a), as_bf16(b));
-}
-
-// l += l+8, l += l+4 of four accumulators; the four left of each stand in a 128-bit lane.
-inline __m512 join_to_four(__m512 a, __m512 b, __m512 c, __m512 d) {
-  const __m512 ab =
-      _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
-  const __m512 cd =
-      _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xEE));
-  return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
-}
-
-// The tree l += l+8, 4, 2, 1 for four accumulators, sums to out[0..3].
-inline void join_lanes(__m512 a, __m512 b, __m512 c, __m512 d, float* out) {
-  __m512 v = join_to_four(a, b, c, d);
-  v = _mm512_add_ps(v, _mm512_permute_ps(v, 0x4E));
-  v = _mm512_add_ps(v, _mm512_permute_ps(v, 0xB1));
-  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, v)));
-}
-
-struct Fp8Tables {
-  __m512i low0, low1, high0, high1, order, sign;
-};
-
-inline Fp8Tables fp8_tables() {
-  return {_mm512_load_si512(kTables.low),
-          _mm512_load_si512(kTables.low + 64),
-          _mm512_load_si512(kTables.high),
-          _mm512_load_si512(kTables.high + 64),
-          _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7),
-          _mm512_set1_epi8(static_cast<char>(0x80))};
-}
-
-// 64 codes -> BF16 of columns 0..31 and 32..63.
-inline void expand_fp8(const Fp8Tables& t, const uint8_t* codes, __m512i* first, __m512i* second) {
-  const __m512i c = _mm512_permutexvar_epi64(t.order, _mm512_loadu_si512(codes));
-  const __m512i low = _mm512_permutex2var_epi8(t.low0, c, t.low1);
-  __m512i high = _mm512_permutex2var_epi8(t.high0, c, t.high1);
-  high = _mm512_ternarylogic_epi64(high, c, t.sign, 0xF8);  // high | (c & sign)
-  *first = _mm512_unpacklo_epi8(low, high);
-  *second = _mm512_unpackhi_epi8(low, high);
-}
-
-// BF16 values times a power of two given as a shifted exponent difference; zeros stay.
-inline __m512i scale_words(__m512i words, __m512i shift) {
-  const __mmask32 nonzero = _mm512_test_epi16_mask(words, _mm512_set1_epi16(0x7FFF));
-  return _mm512_mask_add_epi16(words, nonzero, words, shift);
-}
-
-inline __m512i exponent_shift(uint8_t scale) {
-  return _mm512_set1_epi16(static_cast<short>((static_cast<int>(scale) - 127) * 128));
-}
-
-bool plain_scales(const uint8_t* scales, int64_t count) {
-  const __m512i low = _mm512_set1_epi8(static_cast<char>(kPlainScaleMin));
-  const __m512i width = _mm512_set1_epi8(kPlainScaleMax - kPlainScaleMin);
-  __mmask64 outside = 0;
-  for (int64_t i = 0; i < count; i += 64) {
-    const __mmask64 valid = count - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (count - i)) - 1;
-    const __m512i s = _mm512_maskz_loadu_epi8(valid, scales + i);
-    outside |= _mm512_mask_cmpgt_epu8_mask(valid, _mm512_sub_epi8(s, low), width);
-  }
-  return outside == 0;
-}
-
-inline int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 // A weight as the loops below see it.
 struct Source {
@@ -333,59 +223,6 @@ void expand_row(const LinearTile& tile, const Source& source, int64_t output, in
   }
 }
 
-// kRows rows against four outputs over one segment: out[r * kOutputTile + 0..3].
-template <int kRows>
-void block(const uint16_t* x, int64_t x_stride, const uint16_t* const* w, int64_t len, float* out) {
-  __m512 sums[kRows][4];
-  for (int r = 0; r < kRows; ++r) {
-    for (int o = 0; o < 4; ++o) sums[r][o] = _mm512_setzero_ps();
-  }
-  for (int64_t k = 0; k < len; k += 32) {
-    const __m512i w0 = _mm512_loadu_si512(w[0] + k), w1 = _mm512_loadu_si512(w[1] + k);
-    const __m512i w2 = _mm512_loadu_si512(w[2] + k), w3 = _mm512_loadu_si512(w[3] + k);
-    for (int r = 0; r < kRows; ++r) {
-      const __m512i operand = _mm512_loadu_si512(x + r * x_stride + k);
-      sums[r][0] = step(sums[r][0], operand, w0);
-      sums[r][1] = step(sums[r][1], operand, w1);
-      sums[r][2] = step(sums[r][2], operand, w2);
-      sums[r][3] = step(sums[r][3], operand, w3);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    join_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3], out + r * kOutputTile);
-  }
-}
-
-void rows_against(const LinearTile& tile, const uint16_t* const* w, int64_t begin, int64_t end,
-                  float* out) {
-  const uint16_t* x = tile.x + begin;
-  const int64_t stride = tile.x_stride, len = end - begin;
-  int64_t r = 0;
-  for (; r + 6 <= tile.rows; r += 6)
-    block<6>(x + r * stride, stride, w, len, out + r * kOutputTile);
-  x += r * stride;
-  out += r * kOutputTile;
-  switch (tile.rows - r) {
-    case 1:
-      block<1>(x, stride, w, len, out);
-      break;
-    case 2:
-      block<2>(x, stride, w, len, out);
-      break;
-    case 3:
-      block<3>(x, stride, w, len, out);
-      break;
-    case 4:
-      block<4>(x, stride, w, len, out);
-      break;
-    case 5:
-      block<5>(x, stride, w, len, out);
-      break;
-    default:
-      break;
-  }
-}
-
 void many_rows(const LinearTile& tile, const Source& source) {
   auto* expanded = reinterpret_cast<uint16_t*>(tile.expanded);
   float* out = tile.segments;
@@ -402,7 +239,7 @@ void many_rows(const LinearTile& tile, const Source& source) {
         expand_row(tile, source, at, begin, end, expanded + i * kSegment);
         w[i] = expanded + i * kSegment;
       }
-      rows_against(tile, w, begin, end, out + o);
+      dot_rows(tile.x + begin, tile.x_stride, tile.rows, w, end - begin, out + o, kOutputTile);
     }
     out += tile.rows * kOutputTile;
   }

@@ -1,53 +1,9 @@
 // Operands of linear layers and the experts' activation, 16 values at a time.
 
-#include <immintrin.h>
-
-#include "backend/cpu/kernels_avx512.h"
+#include "backend/cpu/lanes_avx512.h"
 
 namespace yeoul::cpu::avx512 {
 namespace {
-
-inline __m512 from_bf16(__m256i words) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
-}
-
-// Round to nearest, ties to even; a NaN keeps its upper half, made quiet.
-inline __m256i to_bf16(__m512 x) {
-  const __m512i u = _mm512_castps_si512(x);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
-  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  const __m512i rounded = _mm512_mask_or_epi32(sum, nan, u, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
-}
-
-inline __m512 round_bf16(__m512 x) {
-  return from_bf16(to_bf16(x));
-}
-
-// backend/math_functions' exp_float.
-inline __m512 exp_float(__m512 x) {
-  const __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_GE_OQ);
-  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  const __m512 t = _mm512_min_ps(x, _mm512_set1_ps(88.0f));
-  const __m512 shift = _mm512_set1_ps(0x1.8p23f);
-  const __m512 n =
-      _mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(t, _mm512_set1_ps(0x1.715476p+0f)), shift), shift);
-  __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), t);
-  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f), r);
-  __m512 p = _mm512_set1_ps(1.0f / 5040);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  const __m512i power =
-      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127)), 23);
-  const __m512 e = _mm512_maskz_mul_ps(above, p, _mm512_castsi512_ps(power));
-  return _mm512_mask_mov_ps(e, nan, x);
-}
 
 // Nearest e4m3 value, ties to even, saturating at +-448. No NaN.
 inline __m512 round_e4m3(__m512 x) {
