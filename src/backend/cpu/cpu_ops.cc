@@ -103,8 +103,8 @@ int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads) {
   const cpu::Sizes s = cpu::sizes_for(limits);
   const size_t floats = s.row + s.expanded + s.segments + s.attention + s.keys + s.query +
                         s.scores + s.block_max + s.order + s.query_scales;
-  const size_t per_thread = 4 * floats + sizeof(cpu::KeyRow) * s.key_rows +
-                            8 * (s.sums + s.sums_of_tile) + 2 * s.query_codes;
+  const size_t per_thread =
+      4 * floats + sizeof(cpu::KeyRow) * s.key_rows + 8 * (s.sums + s.sums_of_tile) + s.query_codes;
   return static_cast<int64_t>(2 * (s.operands + s.activations) + 4 * s.gate_logits +
                               cpu::kRowBlock + static_cast<size_t>(num_threads) * per_thread);
 }

@@ -60,7 +60,7 @@ struct ScratchOf {
   std::vector<float> scores;     // index scores of one row
   std::vector<float> block_max;  // candidate blocks
   std::vector<int32_t> order;    // selection
-  std::vector<int16_t> query_codes;
+  std::vector<int8_t> query_codes;
   std::vector<float> query_scales;  // then the heads' weights
 };
 
@@ -110,7 +110,10 @@ class CpuOps final : public Ops {
   void sum_outputs(const Weight& weight, int64_t first, int64_t num_rows, Scratch& scratch, Acc* y);
   void gate_up(const Acc* gate, const Acc* up, int64_t n, float limit, const float* weight,
                uint16_t* out);
-  void select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch);
+  void score_part(const IndexSelectArgs& args, int64_t i, const IndexQuery& query, int64_t task,
+                  float* scores);
+  void select_scored(const IndexSelectArgs& args, int64_t i, Scratch& scratch);
+  int32_t fill_pool(const IndexSelectArgs& args, int64_t visible, Scratch& scratch, int32_t* pool);
   void attend_heads(const AttentionArgs& args, int64_t i, int32_t head_begin, int32_t head_end,
                     Scratch& scratch);
   void attend_by_the_book(const AttentionHeads& heads, Scratch& scratch);

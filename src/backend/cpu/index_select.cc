@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/instruction_sets.h"
@@ -16,35 +16,65 @@ namespace yeoul::cpu {
 namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
-constexpr int kKeyMax = 1024;  // widest index key
+constexpr int kKeyMax = 1024;         // widest index key
+constexpr int64_t kScoreTask = 4096;  // keys of one task when a row's scores are shared out
 
-// A quantised query of one row: doubled codes [heads][width], scales [heads][width/32].
-struct Query {
-  const int16_t* codes;
-  const float* scales;
-  const float* weights;  // of the heads, scaled
-  int32_t heads;
-  int32_t width;
+// Ascending indices come in; the `k` best by (score descending, index ascending) stay, in bounded
+// room: what is not above the k-th best of the time when the room was last full cannot enter.
+class BestOf {
+ public:
+  BestOf(const float* scores, int64_t k, int32_t* order, int64_t room)
+      : scores_(scores), k_(k), order_(order), room_(std::min(2 * k, room)) {}
+
+  // Scores from `begin` to `end`, of which few are above the threshold once it stands.
+  void add_range(int64_t begin, int64_t end);
+  // Sorts what is kept by index and says how many.
+  int64_t finish() {
+    if (count_ > k_) keep_best();
+    std::sort(order_, order_ + count_);
+    return count_;
+  }
+
+ private:
+  void keep_best() {
+    std::nth_element(order_, order_ + k_ - 1, order_ + count_, [&](int32_t a, int32_t b) {
+      return scores_[a] > scores_[b] || (scores_[a] == scores_[b] && a < b);
+    });
+    count_ = k_;
+    threshold_ = scores_[order_[k_ - 1]];
+  }
+
+  const float* scores_;
+  int64_t k_;
+  int32_t* order_;
+  int64_t room_;
+  int64_t count_ = 0;
+  float threshold_ = kHidden;
 };
 
-// Keeps the `k` best of order[0..count) by (score descending, index ascending), then sorts them by
-// index. score(i) must not be NaN. Returns how many were kept.
-template <typename Score>
-int64_t keep_best(int32_t* order, int64_t count, int64_t k, const Score& score) {
-  if (count > k) {
-    std::nth_element(order, order + k, order + count, [&](int32_t a, int32_t b) {
-      const float sa = score(a), sb = score(b);
-      return sa > sb || (sa == sb && a < b);
-    });
-    count = k;
+YEOUL_CLONES bool any_above(const float* scores, int64_t count, float threshold) {
+  int above = 0;
+  for (int64_t i = 0; i < count; ++i) above |= scores[i] > threshold;
+  return above != 0;
+}
+
+void BestOf::add_range(int64_t begin, int64_t end) {
+  constexpr int64_t kStride = 64;
+  if (k_ == 0) return;
+  for (int64_t first = begin; first < end; first += kStride) {
+    const int64_t last = std::min(first + kStride, end);
+    if (!any_above(scores_ + first, last - first, threshold_)) continue;
+    for (int64_t i = first; i < last; ++i) {
+      if (!(scores_[i] > threshold_)) continue;
+      if (count_ == room_) keep_best();
+      if (scores_[i] > threshold_) order_[count_++] = static_cast<int32_t>(i);
+    }
   }
-  std::sort(order, order + count);
-  return count;
 }
 
 // Twice the values of a row's codes; of each group of 32 the low nibbles first, then the high ones
 // (a dot product of integers has no order).
-[[gnu::always_inline]] inline void double_codes(const uint8_t* pairs, int32_t width, int16_t* out) {
+[[gnu::always_inline]] inline void double_codes(const uint8_t* pairs, int32_t width, int8_t* out) {
   constexpr int kHalf = kIndexGroup / 2;
   for (int32_t g = 0; g < width; g += kIndexGroup) {
     for (int i = 0; i < kHalf; ++i) {
@@ -56,16 +86,17 @@ int64_t keep_best(int32_t* order, int64_t count, int64_t k, const Score& score) 
 
 // S = sum_h w_h * relu(q_h . k), the dot exact per group of 32.
 template <typename Acc>
-[[gnu::always_inline]] inline float score_key(const Query& query, const uint8_t* key_codes,
-                                              const uint8_t* key_scales) {
-  int16_t key[kKeyMax];
+[[gnu::always_inline]] inline float score_key_loop(const IndexQuery& query,
+                                                   const uint8_t* key_codes,
+                                                   const uint8_t* key_scales) {
+  int8_t key[kKeyMax];
   float scales[kKeyMax / kIndexGroup];
   const int groups = query.width / kIndexGroup;
   double_codes(key_codes, query.width, key);
   for (int g = 0; g < groups; ++g) scales[g] = ue8m0_to_float(key_scales[g]) * 0.25f;
   Acc total = 0;
   for (int h = 0; h < query.heads; ++h) {
-    const int16_t* codes = query.codes + h * query.width;
+    const int8_t* codes = query.codes + h * query.width;
     Acc dot = 0;
     for (int g = 0; g < groups; ++g) {
       int32_t sum = 0;
@@ -81,46 +112,71 @@ template <typename Acc>
   return score == score ? score : kHidden;
 }
 
-// Scores of `count` keys that lie one after another.
-YEOUL_CLONES void score_keys(const Query& query, const uint8_t* codes, int64_t code_bytes,
-                             const uint8_t* scales, int64_t scale_bytes, int64_t count, float,
-                             float* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = score_key<float>(query, codes + i * code_bytes, scales + i * scale_bytes);
-  }
+YEOUL_CLONES float score_key(const IndexQuery& query, const uint8_t* codes, const uint8_t* scales,
+                             float) {
+  return score_key_loop<float>(query, codes, scales);
 }
-YEOUL_CLONES void score_keys(const Query& query, const uint8_t* codes, int64_t code_bytes,
-                             const uint8_t* scales, int64_t scale_bytes, int64_t count, double,
-                             float* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = score_key<double>(query, codes + i * code_bytes, scales + i * scale_bytes);
-  }
+YEOUL_CLONES float score_key(const IndexQuery& query, const uint8_t* codes, const uint8_t* scales,
+                             double) {
+  return score_key_loop<double>(query, codes, scales);
 }
 
-// Blocks of the candidate pool: the best by their largest score, the newest forced in.
-template <typename Scratch>
-int32_t fill_pool(const float* scores, int64_t visible, int32_t block_size, int32_t pool_max,
-                  Scratch& scratch, int32_t* pool) {
-  const int64_t blocks = (visible + block_size - 1) / block_size;
-  int64_t count = 0;
-  for (int64_t b = 0; b < blocks; ++b) {
-    float best = kHidden;
-    for (int64_t row = b * block_size; row < std::min((b + 1) * block_size, visible); ++row) {
-      best = std::max(best, scores[row]);
+// Up to kKeysAtOnce keys on their way to the kernel; any order, any distance.
+template <typename Acc>
+class KeyBatch {
+ public:
+  KeyBatch(const Kernels& kernels, const IndexQuery& query, float* scores)
+      : kernels_(kernels), query_(query), scores_(scores) {}
+
+  void add(int64_t row, const uint8_t* codes, const uint8_t* scales) {
+    rows_[count_] = row;
+    codes_[count_] = codes;
+    key_scales_[count_++] = scales;
+    if (count_ == kKeysAtOnce) flush();
+  }
+  void flush() {
+    if (count_ == 0) return;
+    float found[kKeysAtOnce];
+    const bool done = std::is_same_v<Acc, float> && kernels_.score_keys != nullptr &&
+                      kernels_.score_keys(query_, codes_, key_scales_, count_, found);
+    for (int i = 0; i < count_; ++i) {
+      scores_[rows_[i]] = done ? found[i] : score_key(query_, codes_[i], key_scales_[i], Acc{});
     }
-    if (b == blocks - 1) best = std::numeric_limits<float>::infinity();
-    scratch.block_max[static_cast<size_t>(b)] = best;
-    if (best > kHidden) scratch.order[static_cast<size_t>(count++)] = static_cast<int32_t>(b);
+    count_ = 0;
   }
-  count = keep_best(scratch.order.data(), count, pool_max,
-                    [&](int32_t b) { return scratch.block_max[static_cast<size_t>(b)]; });
-  std::copy_n(scratch.order.data(), count, pool);
-  return static_cast<int32_t>(count);
+
+ private:
+  const Kernels& kernels_;
+  const IndexQuery& query_;
+  float* scores_;
+  int64_t rows_[kKeysAtOnce];
+  const uint8_t* codes_[kKeysAtOnce];
+  const uint8_t* key_scales_[kKeysAtOnce];
+  int count_ = 0;
+};
+
+template <typename Acc>
+void add_rows(const IndexSelectArgs& args, const ItemView& item, int64_t begin, int64_t end,
+              KeyBatch<Acc>& batch) {
+  const KvLayout& layout = args.kv_view.layout;
+  const int64_t code_bytes = layout.key_code_bytes(), scale_bytes = layout.key_scale_bytes();
+  for (int64_t g = begin; g < end;) {
+    int64_t at = 0;
+    const uint8_t* page = args.kv_view.page_of(item, args.source, g, &at);
+    const uint8_t* codes = page + args.source.key_codes_offset + at * code_bytes;
+    const uint8_t* scales = page + args.source.key_scales_offset + at * scale_bytes;
+    const int64_t count = std::min(args.source.rows_per_page - at, end - g);
+    for (int64_t i = 0; i < count; ++i) {
+      batch.add(g + i, codes + i * code_bytes, scales + i * scale_bytes);
+    }
+    g += count;
+  }
 }
 
-// The query of row i, quantised into the scratch.
+// The query of row i, quantised into the scratch. A group of zeros gets the scale one: it adds
+// zero.
 template <typename Scratch>
-Query quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
+IndexQuery quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
   const int32_t width = args.kv_view.layout.index_head_dim, groups = width / kIndexGroup;
   const float weight_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) *
                                                 (1.0 / std::sqrt(static_cast<double>(args.heads))));
@@ -131,9 +187,13 @@ Query quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
     for (int64_t d = 0; d < width; ++d) values[d] = to_float(query[d]);
     uint8_t codes[kKeyMax / 2], scales[kKeyMax / kIndexGroup];
     encode_index_row({values, static_cast<size_t>(width)}, codes, scales);
-    double_codes(codes, width, scratch.query_codes.data() + h * width);
+    int8_t* doubled = scratch.query_codes.data() + h * width;
+    double_codes(codes, width, doubled);
     for (int g = 0; g < groups; ++g) {
-      scratch.query_scales[static_cast<size_t>(h * groups + g)] = ue8m0_to_float(scales[g]);
+      const int8_t* group = doubled + g * kIndexGroup;
+      const bool zeros = std::all_of(group, group + kIndexGroup, [](int8_t c) { return c == 0; });
+      scratch.query_scales[static_cast<size_t>(h * groups + g)] =
+          zeros ? 1.0f : ue8m0_to_float(scales[g]);
     }
     weights[h] = to_float(args.head_weights[i * args.heads + h]) * weight_scale;
   }
@@ -142,76 +202,107 @@ Query quantise_query(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
 
 }  // namespace
 
+// Blocks of the candidate pool: the best by their largest score, the newest forced in.
 template <typename Acc>
-void CpuOps<Acc>::select_row(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
+int32_t CpuOps<Acc>::fill_pool(const IndexSelectArgs& args, int64_t visible, Scratch& scratch,
+                               int32_t* pool) {
+  const float* scores = scratch.scores.data();
+  const int64_t size = args.block_size, blocks = (visible + size - 1) / size;
+  for (int64_t b = 0; b < blocks; ++b) {
+    float best = kHidden;
+    for (int64_t row = b * size; row < std::min((b + 1) * size, visible); ++row) {
+      best = std::max(best, scores[row]);
+    }
+    if (b == blocks - 1) best = std::numeric_limits<float>::infinity();
+    scratch.block_max[static_cast<size_t>(b)] = best;
+  }
+  BestOf best(scratch.block_max.data(), args.pool_max, scratch.order.data(),
+              static_cast<int64_t>(scratch.order.size()));
+  best.add_range(0, blocks);
+  const int64_t count = best.finish();
+  std::copy_n(scratch.order.data(), count, pool);
+  return static_cast<int32_t>(count);
+}
+
+// Part `task` of the keys row i looks at: a run of rows, or of blocks of its pool.
+template <typename Acc>
+void CpuOps<Acc>::score_part(const IndexSelectArgs& args, int64_t i, const IndexQuery& query,
+                             int64_t task, float* scores) {
   const int64_t row = args.rows[static_cast<size_t>(i)];
-  const KvLayout& layout = args.kv_view.layout;
-  CHECK(layout.index_head_dim <= kKeyMax);
-  const Query query = quantise_query(args, i, scratch);
   const int64_t visible = (args.positions[row] + 1) / args.source.ratio;
   const ItemView& item = args.kv_view.items[args.item_of[row]];
-  float* scores = scratch.scores.data();
-  const auto score_rows = [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end;) {
-      int64_t at = 0;
-      const uint8_t* page = args.kv_view.page_of(item, args.source, g, &at);
-      const int64_t count = std::min(args.source.rows_per_page - at, end - g);
-      score_keys(query, page + args.source.key_codes_offset + at * layout.key_code_bytes(),
-                 layout.key_code_bytes(),
-                 page + args.source.key_scales_offset + at * layout.key_scale_bytes(),
-                 layout.key_scale_bytes(), count, Acc{}, scores + g);
-      g += count;
+  KeyBatch<Acc> batch(kernels_, query, scores);
+  if (args.pool_mode == IndexSelectArgs::Pool::kUse) {
+    const int64_t per_task = std::max<int64_t>(1, kScoreTask / args.block_size);
+    const int64_t end = std::min<int64_t>((task + 1) * per_task, args.num_pool[row]);
+    for (int64_t b = task * per_task; b < end; ++b) {
+      const int64_t begin = int64_t{args.pool[row * args.pool_max + b]} * args.block_size;
+      add_rows(args, item, begin, std::min(begin + args.block_size, visible), batch);
     }
-  };
-  int32_t* pool = args.pool == nullptr ? nullptr : args.pool + row * args.pool_max;
-  int64_t count = 0;
-  const auto consider = [&](int64_t begin, int64_t end) {
-    for (int64_t g = begin; g < end; ++g) {
-      if (scores[g] > kHidden)
-        scratch.order[static_cast<size_t>(count++)] = static_cast<int32_t>(g);
-    }
-  };
-  if (args.scores_out != nullptr) {
-    std::fill_n(args.scores_out + i * args.scores_stride, args.scores_stride, kHidden);
+  } else {
+    add_rows(args, item, task * kScoreTask, std::min((task + 1) * kScoreTask, visible), batch);
   }
-  const auto trace = [&](int64_t begin, int64_t end) {
-    if (args.scores_out == nullptr) return;
-    std::copy(scores + begin, scores + end, args.scores_out + i * args.scores_stride + begin);
+  batch.flush();
+}
+
+template <typename Acc>
+void CpuOps<Acc>::select_scored(const IndexSelectArgs& args, int64_t i, Scratch& scratch) {
+  const int64_t row = args.rows[static_cast<size_t>(i)];
+  const int64_t visible = (args.positions[row] + 1) / args.source.ratio;
+  const float* scores = scratch.scores.data();
+  int32_t* pool = args.pool == nullptr ? nullptr : args.pool + row * args.pool_max;
+  float* trace = args.scores_out == nullptr ? nullptr : args.scores_out + i * args.scores_stride;
+  if (trace != nullptr) std::fill_n(trace, args.scores_stride, kHidden);
+  if (args.pool_mode == IndexSelectArgs::Pool::kFill) {
+    args.num_pool[row] = fill_pool(args, visible, scratch, pool);
+  }
+  BestOf best(scores, args.top_k, scratch.order.data(), static_cast<int64_t>(scratch.order.size()));
+  const auto consider = [&](int64_t begin, int64_t end) {
+    best.add_range(begin, end);
+    if (trace != nullptr) std::copy(scores + begin, scores + end, trace + begin);
   };
   if (args.pool_mode == IndexSelectArgs::Pool::kUse) {
     for (int32_t b = 0; b < args.num_pool[row]; ++b) {
       const int64_t begin = int64_t{pool[b]} * args.block_size;
-      const int64_t end = std::min(begin + args.block_size, visible);
-      score_rows(begin, end);
-      consider(begin, end);
-      trace(begin, end);
+      consider(begin, std::min(begin + args.block_size, visible));
     }
   } else {
-    score_rows(0, visible);
-    trace(0, visible);
-    if (args.pool_mode == IndexSelectArgs::Pool::kFill) {
-      args.num_pool[row] =
-          fill_pool(scores, visible, args.block_size, args.pool_max, scratch, pool);
-    }
     consider(0, visible);
   }
-  count = keep_best(scratch.order.data(), count, args.top_k, [&](int32_t g) { return scores[g]; });
+  const int64_t count = best.finish();
   std::copy_n(scratch.order.data(), count, args.selected + row * args.top_k);
   args.num_selected[row] = static_cast<int32_t>(count);
 }
 
 template <typename Acc>
 void CpuOps<Acc>::index_select(const IndexSelectArgs& args) {
+  CHECK(args.kv_view.layout.index_head_dim <= kKeyMax);
+  const auto rows = static_cast<int64_t>(args.rows.size());
   int64_t longest = 1;
   for (const int32_t row : args.rows) longest = std::max(longest, args.positions[row] + 1);
-  const int64_t operations =
-      longest / args.source.ratio * args.heads * args.kv_view.layout.index_head_dim;
-  for_each(static_cast<int64_t>(args.rows.size()), std::max<int64_t>(operations, 1),
-           [&](int64_t i, Scratch& scratch) { select_row(args, i, scratch); });
+  const int64_t keys = std::max<int64_t>(longest / args.source.ratio, 1);
+  const int64_t operations = args.heads * args.kv_view.layout.index_head_dim;
+  const int64_t parts = (keys + kScoreTask - 1) / kScoreTask;
+  if (rows >= pool_.num_threads()) {
+    for_each(rows, keys * operations, [&](int64_t i, Scratch& scratch) {
+      const IndexQuery query = quantise_query(args, i, scratch);
+      for (int64_t part = 0; part < parts; ++part) {
+        score_part(args, i, query, part, scratch.scores.data());
+      }
+      select_scored(args, i, scratch);
+    });
+    return;
+  }
+  // Few rows: each row's keys are shared out, its selection is made by the caller.
+  Scratch& own = scratch_[0];
+  for (int64_t i = 0; i < rows; ++i) {
+    const IndexQuery query = quantise_query(args, i, own);
+    for_each(parts, std::min(keys, kScoreTask) * operations,
+             [&](int64_t part, Scratch&) { score_part(args, i, query, part, own.scores.data()); });
+    select_scored(args, i, own);
+  }
 }
 
-template void CpuOps<float>::select_row(const IndexSelectArgs&, int64_t, Scratch&);
-template void CpuOps<double>::select_row(const IndexSelectArgs&, int64_t, Scratch&);
 template void CpuOps<float>::index_select(const IndexSelectArgs&);
 template void CpuOps<double>::index_select(const IndexSelectArgs&);
 

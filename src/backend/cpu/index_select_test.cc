@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "backend/cpu/test_values.h"
@@ -79,7 +80,8 @@ class IndexScene {
 
   // -> rows selected for each step row, in the order given.
   std::vector<std::vector<int32_t>> run(Pool mode, int threads = 1,
-                                        Accumulate accumulate = Accumulate::kFloat) {
+                                        Accumulate accumulate = Accumulate::kFloat,
+                                        Isa isa = best_isa()) {
     ThreadPool thread_pool(threads);
     const auto ops = make_cpu_ops(accumulate, thread_pool,
                                   {.hidden = shape_.width,
@@ -88,7 +90,8 @@ class IndexScene {
                                    .index_heads = shape_.heads,
                                    .index_head_dim = shape_.width,
                                    .index_rows_max = tokens_,
-                                   .block_size = shape_.block_size});
+                                   .block_size = shape_.block_size},
+                                  isa);
     std::vector<int32_t> selected(static_cast<size_t>(step_rows_ * shape_.top_k), -7);
     std::vector<int32_t> num_selected(static_cast<size_t>(step_rows_), -7);
     scores.assign(static_cast<size_t>(step_rows_ * tokens_), NAN);
@@ -240,6 +243,48 @@ TEST(IndexSelect, fills_the_pool_with_the_best_blocks_and_the_newest_one) {
   const auto inside = scene.run(Pool::kUse);
   for (size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(inside[r], scene.best(static_cast<int32_t>(r), rows_in_pool[r]));
+  }
+}
+
+TEST(IndexSelect, every_instruction_set_scores_and_selects_as_the_scalar_path_does) {
+  for (const int64_t tokens : {1, 15, 16, 17, 300, 9001}) {
+    IndexScene scene({.top_k = 20, .pool_max = 40}, tokens, 1);
+    // An empty key, keys of extreme size, a head that looks for nothing.
+    if (tokens > 200) {
+      scene.set_key(7, std::vector<float>(128, 0.0f));
+      scene.set_key(100, std::vector<float>(128, 0x1p-90f));
+      scene.set_key(130, std::vector<float>(128, 0x1p40f));
+    }
+    std::fill_n(scene.queries.begin() + 3 * 128, 128, Bf16{});
+    for (const Pool mode : {Pool::kNone, Pool::kFill, Pool::kUse}) {
+      const auto expected = scene.run(mode, 1, Accumulate::kFloat, Isa::kScalar);
+      const std::vector<float> scores = scene.scores;
+      const std::vector<int32_t> pool = scene.pool;
+      for (const Isa isa : available_isas()) {
+        for (const int threads : {1, 3}) {
+          EXPECT_EQ(scene.run(mode, threads, Accumulate::kFloat, isa), expected) << name_of(isa);
+          EXPECT_EQ(scene.pool, pool);
+          ASSERT_EQ(std::memcmp(scene.scores.data(), scores.data(), scores.size() * sizeof(float)),
+                    0)
+              << name_of(isa) << " tokens " << tokens << " threads " << threads;
+        }
+      }
+    }
+  }
+}
+
+TEST(IndexSelect, keeps_the_best_when_scores_rise_and_when_they_are_equal) {
+  // Rising scores: every row enters and pushes an older one out. Equal ones: none after the first.
+  for (const double step : {1.0, 0.0}) {
+    IndexScene scene({.heads = 4, .width = 32, .top_k = 5}, 400, 1);
+    scene.queries = std::vector<Bf16>(scene.queries.size(), to_bf16(1.0f));
+    for (Bf16& w : scene.weights) w = to_bf16(1.0f);
+    for (int64_t g = 0; g < 400; ++g) {
+      const double size = 1 + step * static_cast<double>(g);
+      scene.set_key(g, std::vector<float>(32, static_cast<float>(size)));
+    }
+    const std::vector<int32_t> found = scene.run(Pool::kNone)[0];
+    EXPECT_EQ(found, scene.best(0, first_rows(400)));
   }
 }
 

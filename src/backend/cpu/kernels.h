@@ -90,6 +90,17 @@ constexpr int64_t attention_workspace(int64_t heads, int64_t width) {
   return kSlotBlock * width + kSlotBlock / 2 * 3 * padded_heads + padded_heads * (width + 3);
 }
 
+// The index queries of one row: doubled e2m1 codes, of each group of 32 first those of the low
+// nibbles, then those of the high ones; scales and the heads' weights as factors.
+struct IndexQuery {
+  const int8_t* codes = nullptr;   // [heads][width]
+  const float* scales = nullptr;   // [heads][width / 32]
+  const float* weights = nullptr;  // [heads]
+  int32_t heads = 0;
+  int32_t width = 0;
+};
+inline constexpr int kKeysAtOnce = 16;
+
 struct Kernels {
   // False: the shape or a scale is not for this kernel; nothing is promised about y.
   // All rows are plain.
@@ -102,6 +113,9 @@ struct Kernels {
                   float weight, uint16_t* out) = nullptr;
   // Null: by the book. False: the same for these operands; nothing is promised about out.
   bool (*attend)(const AttentionHeads& heads) = nullptr;
+  // Scores of 1 .. kKeysAtOnce index keys, -inf for NaN. Null or false: as above.
+  bool (*score_keys)(const IndexQuery& query, const uint8_t* const* codes,
+                     const uint8_t* const* scales, int count, float* out) = nullptr;
 };
 
 const Kernels& scalar_kernels();

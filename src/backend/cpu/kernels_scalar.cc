@@ -56,7 +56,7 @@ void gate_up(const float* gate, const float* up, int64_t n, float limit, bool we
 }  // namespace
 
 const Kernels& scalar_kernels() {
-  static const Kernels kernels{linear, load_operand, gate_up, nullptr};
+  static const Kernels kernels{linear, load_operand, gate_up, nullptr, nullptr};
   return kernels;
 }
 
