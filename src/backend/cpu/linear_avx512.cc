@@ -49,51 +49,6 @@ inline void store_joined(const __m512* sums, float* out) {
   }
 }
 
-template <int kOutputs>
-inline void bf16_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
-                     float* out) {
-  __m512 sums[kOutputs];
-  for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
-  for (int64_t k = begin; k < end; k += 32) {
-    const __m512i operand = _mm512_loadu_si512(x + k);
-    for (int o = 0; o < kOutputs; ++o) {
-      _mm_prefetch(reinterpret_cast<const char*>(rows[o] + 2 * k + kPrefetchAhead), _MM_HINT_T0);
-      sums[o] = step(sums[o], operand, _mm512_loadu_si512(rows[o] + 2 * k));
-    }
-  }
-  store_joined<kOutputs>(sums, out);
-}
-
-// x already holds the tile's scales.
-template <int kOutputs>
-inline void fp8_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
-                    float* out) {
-  const Fp8Tables tables = fp8_tables();
-  __m512 sums[kOutputs];
-  for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
-  for (int64_t k = begin; k < end; k += 64) {
-    const __m512i x0 = _mm512_loadu_si512(x + k), x1 = _mm512_loadu_si512(x + k + 32);
-    for (int o = 0; o < kOutputs; ++o) {
-      _mm_prefetch(reinterpret_cast<const char*>(rows[o] + k + kPrefetchAhead), _MM_HINT_T0);
-      __m512i w0, w1;
-      expand_fp8(tables, rows[o] + k, &w0, &w1);
-      sums[o] = step(step(sums[o], x0, w0), x1, w1);
-    }
-  }
-  store_joined<kOutputs>(sums, out);
-}
-
-// Exponents of the quotients scale[g - 4] / scale[g] of one segment, a byte each; the first four
-// are one. Four groups of a block lie in the four 128-bit lanes of an accumulator.
-inline void scale_quotients(const uint8_t* scales, int64_t groups, uint8_t* out) {
-  const __mmask64 valid = groups >= 64 ? ~__mmask64{0} : (__mmask64{1} << groups) - 1;
-  const __m512i now = _mm512_maskz_loadu_epi8(valid, scales);
-  const __m512i before = _mm512_maskz_loadu_epi8(valid & ~__mmask64{0xF}, scales - 4);
-  const __m512i one = _mm512_set1_epi8(127);
-  const __m512i quotient = _mm512_add_epi8(_mm512_sub_epi8(before, now), one);
-  _mm512_storeu_si512(out, _mm512_mask_mov_epi8(quotient, 0xF, one));
-}
-
 // Four bytes -> powers of two, byte g in 128-bit lane g.
 inline __m512 spread_scales(const uint8_t* bytes, __m512i control) {
   int32_t four;
@@ -112,41 +67,132 @@ inline __m512i spread_control() {
   return _mm512_inserti32x4(c, lane(3), 3);
 }
 
+// The last, partial block of some rows, filled with zeros: code 0 is zero in every format.
+template <int kOutputs>
+struct Tails {
+  alignas(64) uint8_t bytes[kOutputs][64];
+  const uint8_t* rows[kOutputs];
+
+  Tails(const uint8_t* const* from, int64_t offset, int64_t count) {
+    const __mmask64 valid = (__mmask64{1} << count) - 1;  // fewer than 64
+    for (int o = 0; o < kOutputs; ++o) {
+      _mm512_store_si512(bytes[o], _mm512_maskz_loadu_epi8(valid, from[o] + offset));
+      rows[o] = bytes[o];
+    }
+  }
+};
+
+// body(k, rows, offset) for every block of `size` columns that are `bytes` bytes; a partial block
+// at the end of the row comes from a copy.
+template <int kOutputs, typename Body>
+inline void for_blocks(const uint8_t* const* rows, int64_t begin, int64_t end, int64_t size,
+                       int64_t bytes, const Body& body) {
+  const int64_t whole = begin + (end - begin) / size * size;
+  for (int64_t k = begin; k < whole; k += size) body(k, rows, k / size * bytes);
+  if (whole == end) return;
+  const Tails<kOutputs> tails(rows, whole / size * bytes, (end - whole) * bytes / size);
+  body(whole, tails.rows, int64_t{0});
+}
+
+template <int kOutputs>
+inline void bf16_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
+                     float* out) {
+  __m512 sums[kOutputs];
+  for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
+  for_blocks<kOutputs>(
+      rows, begin, end, 32, 64, [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+        const __m512i operand = _mm512_loadu_si512(x + k);
+        for (int o = 0; o < kOutputs; ++o) {
+          const uint8_t* values = at[o] + offset;
+          _mm_prefetch(reinterpret_cast<const char*>(values + kPrefetchAhead), _MM_HINT_T0);
+          sums[o] = step(sums[o], operand, _mm512_loadu_si512(values));
+        }
+      });
+  store_joined<kOutputs>(sums, out);
+}
+
+// x already holds the tile's scales.
+template <int kOutputs>
+inline void fp8_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
+                    float* out) {
+  const Fp8Tables tables = fp8_tables();
+  __m512 sums[kOutputs];
+  for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
+  for_blocks<kOutputs>(
+      rows, begin, end, 64, 64, [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+        const __m512i x0 = _mm512_loadu_si512(x + k), x1 = _mm512_loadu_si512(x + k + 32);
+        for (int o = 0; o < kOutputs; ++o) {
+          const uint8_t* codes = at[o] + offset;
+          _mm_prefetch(reinterpret_cast<const char*>(codes + kPrefetchAhead), _MM_HINT_T0);
+          __m512i w0, w1;
+          expand_fp8(tables, codes, &w0, &w1);
+          sums[o] = step(step(sums[o], x0, w0), x1, w1);
+        }
+      });
+  store_joined<kOutputs>(sums, out);
+}
+
+// The scales of an FP4 row in one segment. Four groups of a block lie in the four 128-bit lanes of
+// an accumulator; a group that a partial block lacks repeats the one before in its lane.
+struct SegmentScales {
+  alignas(64) uint8_t now[64];
+  alignas(
+      64) uint8_t quotients[64];  // exponents of scale[g - 4] / scale[g]; the first four are one
+
+  void load(const uint8_t* scales, int64_t groups) {
+    const __mmask64 all = ~__mmask64{0}, first = 0xF;
+    const __mmask64 valid = groups >= 64 ? all : (__mmask64{1} << groups) - 1;
+    const __m512i one = _mm512_set1_epi8(127);
+    const __m512i before = _mm512_mask_loadu_epi8(one, (valid << 4), scales - 4);
+    const __m512i here = _mm512_mask_loadu_epi8(before, valid, scales);
+    const __m512i quotient = _mm512_add_epi8(_mm512_sub_epi8(before, here), one);
+    _mm512_store_si512(now, here);
+    _mm512_store_si512(quotients, _mm512_mask_mov_epi8(quotient, first, one));
+  }
+};
+
 template <int kOutputs>
 inline void fp4_row(const uint8_t* const* rows, const uint8_t* const* scales, const uint16_t* x,
                     int64_t begin, int64_t end, float* out) {
   const __m512i table = _mm512_load_si512(kTables.nibble);
   const __m512i control = spread_control();
-  alignas(64) uint8_t quotients[kOutputs][64];
+  SegmentScales segment[kOutputs];
   __m512 sums[kOutputs];
   for (int o = 0; o < kOutputs; ++o) {
-    scale_quotients(scales[o] + begin / kGroup, (end - begin) / kGroup, quotients[o]);
+    segment[o].load(scales[o] + begin / kGroup, (end - begin) / kGroup);
     sums[o] = _mm512_setzero_ps();
   }
-  for (int64_t k = begin; k < end; k += kOrderBlock) {
-    const __m512i x0 = _mm512_loadu_si512(x + k), x1 = _mm512_loadu_si512(x + k + 32);
-    const __m512i x2 = _mm512_loadu_si512(x + k + 64), x3 = _mm512_loadu_si512(x + k + 96);
-    for (int o = 0; o < kOutputs; ++o) {
-      _mm_prefetch(reinterpret_cast<const char*>(rows[o] + k / 2 + kPrefetchAhead), _MM_HINT_T0);
-      const __m512i codes = _mm512_loadu_si512(rows[o] + k / 2);
-      __m512 s =
-          _mm512_mul_ps(sums[o], spread_scales(quotients[o] + (k - begin) / kGroup, control));
-      s = step(s, x0, _mm512_permutexvar_epi16(codes, table));
-      s = step(s, x1, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table));
-      s = step(s, x2, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), table));
-      sums[o] = step(s, x3, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), table));
-    }
-  }
+  for_blocks<kOutputs>(
+      rows, begin, end, kOrderBlock, 64, [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+        const __m512i x0 = _mm512_loadu_si512(x + k), x1 = _mm512_loadu_si512(x + k + 32);
+        const __m512i x2 = _mm512_loadu_si512(x + k + 64), x3 = _mm512_loadu_si512(x + k + 96);
+        for (int o = 0; o < kOutputs; ++o) {
+          const uint8_t* bytes = at[o] + offset;
+          _mm_prefetch(reinterpret_cast<const char*>(bytes + kPrefetchAhead), _MM_HINT_T0);
+          const __m512i codes = _mm512_loadu_si512(bytes);
+          const uint8_t* quotients = segment[o].quotients + (k - begin) / kGroup;
+          __m512 s = _mm512_mul_ps(sums[o], spread_scales(quotients, control));
+          s = step(s, x0, _mm512_permutexvar_epi16(codes, table));
+          s = step(s, x1, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table));
+          s = step(s, x2, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), table));
+          sums[o] = step(s, x3, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), table));
+        }
+      });
+  const int64_t last = (operand_len(end - begin) - kOrderBlock) / kGroup;
   for (int o = 0; o < kOutputs; ++o) {
-    sums[o] = _mm512_mul_ps(sums[o], spread_scales(scales[o] + end / kGroup - 4, control));
+    sums[o] = _mm512_mul_ps(sums[o], spread_scales(segment[o].now + last, control));
   }
   store_joined<kOutputs>(sums, out);
 }
 
 // The row's operands times the scales of this tile of FP8 weights.
 const uint16_t* scaled_operands(const LinearTile& tile, const Source& source, uint16_t* out) {
-  for (int64_t k = 0; k < source.columns; k += kGroup) {
+  for (int64_t k = 0; k < operand_len(source.columns); k += kGroup) {
     const __m512i words = _mm512_loadu_si512(tile.x + k);
+    if (k >= source.columns) {  // padding
+      _mm512_storeu_si512(out + k, words);
+      continue;
+    }
     _mm512_storeu_si512(out + k, scale_words(words, exponent_shift(source.scales[k / kGroup])));
   }
   return out;
@@ -188,39 +234,46 @@ void one_row(const LinearTile& tile, const Source& source) {
 
 // ---- many rows --------------------------------------------------------------------------------
 
-// One row of weights of one segment as BF16 with its scales, in operand order.
+// One row of weights of one segment as BF16 with its scales, in operand order, padded with zeros.
 void expand_row(const LinearTile& tile, const Source& source, int64_t output, int64_t begin,
                 int64_t end, uint16_t* out) {
   const uint8_t* codes = source.codes + output * source.row_bytes;
   const uint8_t* scales = source.scales + output * source.scale_bytes;
   if (tile.weight.format == WeightFormat::kFp8) {
     const Fp8Tables tables = fp8_tables();
-    for (int64_t k = begin; k < end; k += 64) {
-      __m512i w0, w1;
-      expand_fp8(tables, codes + k, &w0, &w1);
-      const uint8_t* scale = scales + k / kGroup;
-      _mm512_store_si512(out + k - begin, scale_words(w0, exponent_shift(scale[0])));
-      _mm512_store_si512(out + k - begin + 32, scale_words(w1, exponent_shift(scale[1])));
-    }
+    for_blocks<1>(&codes, begin, end, 64, 64,
+                  [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+                    __m512i w0, w1;
+                    expand_fp8(tables, at[0] + offset, &w0, &w1);
+                    const uint8_t* scale = scales + k / kGroup;
+                    const uint8_t second = k + kGroup < end ? scale[1] : uint8_t{127};
+                    uint16_t* to = out + k - begin;
+                    _mm512_store_si512(to, scale_words(w0, exponent_shift(scale[0])));
+                    _mm512_store_si512(to + 32, scale_words(w1, exponent_shift(second)));
+                  });
     return;
   }
   const __m512i table = _mm512_load_si512(kTables.nibble);
   const __m512i control = spread_control();
-  for (int64_t k = begin; k < end; k += kOrderBlock) {
-    // A power of two as float32 holds its exponent where two BF16 words want it.
-    const __m512i scale = _mm512_castps_si512(spread_scales(scales + k / kGroup, control));
-    const __m512i both = _mm512_or_si512(scale, _mm512_srli_epi32(scale, 16));
-    const __m512i shift = _mm512_sub_epi16(both, _mm512_set1_epi16(127 * 128));
-    const __m512i c = _mm512_loadu_si512(codes + k / 2);
-    uint16_t* to = out + k - begin;
-    _mm512_store_si512(to, scale_words(_mm512_permutexvar_epi16(c, table), shift));
-    _mm512_store_si512(
-        to + 32, scale_words(_mm512_permutexvar_epi16(_mm512_srli_epi16(c, 4), table), shift));
-    _mm512_store_si512(
-        to + 64, scale_words(_mm512_permutexvar_epi16(_mm512_srli_epi16(c, 8), table), shift));
-    _mm512_store_si512(
-        to + 96, scale_words(_mm512_permutexvar_epi16(_mm512_srli_epi16(c, 12), table), shift));
-  }
+  SegmentScales segment;
+  segment.load(scales + begin / kGroup, (end - begin) / kGroup);
+  for_blocks<1>(&codes, begin, end, kOrderBlock, 64,
+                [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+                  // A power of two as float32 holds its exponent where two BF16 words want it.
+                  const __m512i scale = _mm512_castps_si512(
+                      spread_scales(segment.now + (k - begin) / kGroup, control));
+                  const __m512i both = _mm512_or_si512(scale, _mm512_srli_epi32(scale, 16));
+                  const __m512i shift = _mm512_sub_epi16(both, _mm512_set1_epi16(127 * 128));
+                  const __m512i c = _mm512_loadu_si512(at[0] + offset);
+                  const auto nibbles = [&](__m512i words) {
+                    return scale_words(_mm512_permutexvar_epi16(words, table), shift);
+                  };
+                  uint16_t* to = out + k - begin;
+                  _mm512_store_si512(to, nibbles(c));
+                  _mm512_store_si512(to + 32, nibbles(_mm512_srli_epi16(c, 4)));
+                  _mm512_store_si512(to + 64, nibbles(_mm512_srli_epi16(c, 8)));
+                  _mm512_store_si512(to + 96, nibbles(_mm512_srli_epi16(c, 12)));
+                });
 }
 
 void many_rows(const LinearTile& tile, const Source& source) {
@@ -228,6 +281,10 @@ void many_rows(const LinearTile& tile, const Source& source) {
   float* out = tile.segments;
   for (int64_t begin = 0; begin < source.columns; begin += kSegment) {
     const int64_t end = smaller(begin + kSegment, source.columns);
+    const int64_t block = tile.weight.format == WeightFormat::kFp4   ? kOrderBlock
+                          : tile.weight.format == WeightFormat::kFp8 ? 64
+                                                                     : kGroup;
+    const int64_t len = (end - begin + block - 1) / block * block;
     for (int64_t o = 0; o < tile.outputs; o += 4) {
       const uint16_t* w[4];
       for (int i = 0; i < 4; ++i) {
@@ -239,7 +296,7 @@ void many_rows(const LinearTile& tile, const Source& source) {
         expand_row(tile, source, at, begin, end, expanded + i * kSegment);
         w[i] = expanded + i * kSegment;
       }
-      dot_rows(tile.x + begin, tile.x_stride, tile.rows, w, end - begin, out + o, kOutputTile);
+      dot_rows(tile.x + begin, tile.x_stride, tile.rows, w, len, out + o, kOutputTile);
     }
     out += tile.rows * kOutputTile;
   }
@@ -274,14 +331,14 @@ bool linear(const LinearTile& tile) {
   const int64_t columns = source.columns;
   switch (tile.weight.format) {
     case WeightFormat::kBf16:
-      if (columns % 32 != 0) return false;
+      if (columns % kGroup != 0) return false;
       break;
     case WeightFormat::kFp8:
-      if (columns % 64 != 0 || !plain_scales(source.scales, columns / kGroup)) return false;
+      if (columns % kGroup != 0 || !plain_scales(source.scales, columns / kGroup)) return false;
       break;
     case WeightFormat::kFp4:
-      if (columns % kOrderBlock != 0) return false;
-      if (!plain_scales(source.scales, tile.outputs * source.scale_bytes)) return false;
+      if (columns % kGroup != 0 || !plain_scales(source.scales, tile.outputs * source.scale_bytes))
+        return false;
       break;
   }
   if (tile.rows == 1) {
