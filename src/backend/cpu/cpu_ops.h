@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -102,6 +103,19 @@ class CpuOps final : public Ops {
     }
     pool_.run(num_tasks,
               [&](int64_t task, int thread) { body(task, scratch_[static_cast<size_t>(thread)]); });
+  }
+  // Runs body(first output, scratch) for every tile of `outputs`, a run of tiles a task, so that a
+  // thread reads a long stretch of weights.
+  template <typename Body>
+  void for_tiles(int64_t outputs, int64_t operations_per_output, const Body& body) {
+    const int64_t tiles = (outputs + kOutputTile - 1) / kOutputTile;
+    const int64_t run = std::clamp<int64_t>(tiles / (8 * pool_.num_threads()), 1, 8);
+    for_each((tiles + run - 1) / run, run * kOutputTile * operations_per_output,
+             [&](int64_t task, Scratch& scratch) {
+               const int64_t last = std::min((task + 1) * run, tiles);
+               for (int64_t tile = task * run; tile < last; ++tile)
+                 body(tile * kOutputTile, scratch);
+             });
   }
   // x rows (by index when rows is not null) as operands of `weight`, in operands_ and plain_.
   void load_operands(const Weight& weight, ActivationRule rule, const Bf16* x, int64_t stride,

@@ -64,9 +64,8 @@ void CpuOps<Acc>::linear(const LinearArgs& args) {
     const int64_t num_rows = std::min(kRowBlock, args.num_rows - first);
     load_operands(args.weight, args.activation, args.x + first * args.x_stride, args.x_stride,
                   nullptr, num_rows);
-    const int64_t tiles = (outputs + kOutputTile - 1) / kOutputTile;
-    for_each(tiles, num_rows * args.weight.cols * kOutputTile, [&](int64_t tile, Scratch& scratch) {
-      const int64_t begin = tile * kOutputTile, count = std::min(kOutputTile, outputs - begin);
+    for_tiles(outputs, num_rows * args.weight.cols, [&](int64_t begin, Scratch& scratch) {
+      const int64_t count = std::min(kOutputTile, outputs - begin);
       Acc* sums = scratch.sums_of_tile.data();
       sum_outputs(args.weight, begin, num_rows, scratch, sums);
       for (int64_t r = 0; r < num_rows; ++r) {

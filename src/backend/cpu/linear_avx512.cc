@@ -13,8 +13,6 @@
 namespace yeoul::cpu::avx512 {
 namespace {
 
-constexpr int kPrefetchAhead = 1024;  // bytes, per stream of weights
-
 // A weight as the loops below see it.
 struct Source {
   const uint8_t* codes;  // of the first output at hand
@@ -95,26 +93,26 @@ inline void for_blocks(const uint8_t* const* rows, int64_t begin, int64_t end, i
 }
 
 template <int kOutputs>
-inline void bf16_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
-                     float* out) {
+inline void bf16_row(const uint8_t* const* rows, int64_t ahead, const uint16_t* x, int64_t begin,
+                     int64_t end, float* out) {
   __m512 sums[kOutputs];
   for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
-  for_blocks<kOutputs>(
-      rows, begin, end, 32, 64, [&](int64_t k, const uint8_t* const* at, int64_t offset) {
-        const __m512i operand = _mm512_loadu_si512(x + k);
-        for (int o = 0; o < kOutputs; ++o) {
-          const uint8_t* values = at[o] + offset;
-          _mm_prefetch(reinterpret_cast<const char*>(values + kPrefetchAhead), _MM_HINT_T0);
-          sums[o] = step(sums[o], operand, _mm512_loadu_si512(values));
-        }
-      });
+  for_blocks<kOutputs>(rows, begin, end, 32, 64,
+                       [&](int64_t k, const uint8_t* const* at, int64_t offset) {
+                         const __m512i operand = _mm512_loadu_si512(x + k);
+                         for (int o = 0; o < kOutputs; ++o) {
+                           const uint8_t* values = at[o] + offset;
+                           _mm_prefetch(reinterpret_cast<const char*>(values + ahead), _MM_HINT_T0);
+                           sums[o] = step(sums[o], operand, _mm512_loadu_si512(values));
+                         }
+                       });
   store_joined<kOutputs>(sums, out);
 }
 
 // x already holds the tile's scales.
 template <int kOutputs>
-inline void fp8_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin, int64_t end,
-                    float* out) {
+inline void fp8_row(const uint8_t* const* rows, int64_t ahead, const uint16_t* x, int64_t begin,
+                    int64_t end, float* out) {
   const Fp8Tables tables = fp8_tables();
   __m512 sums[kOutputs];
   for (int o = 0; o < kOutputs; ++o) sums[o] = _mm512_setzero_ps();
@@ -123,7 +121,7 @@ inline void fp8_row(const uint8_t* const* rows, const uint16_t* x, int64_t begin
         const __m512i x0 = _mm512_loadu_si512(x + k), x1 = _mm512_loadu_si512(x + k + 32);
         for (int o = 0; o < kOutputs; ++o) {
           const uint8_t* codes = at[o] + offset;
-          _mm_prefetch(reinterpret_cast<const char*>(codes + kPrefetchAhead), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(codes + ahead), _MM_HINT_T0);
           __m512i w0, w1;
           expand_fp8(tables, codes, &w0, &w1);
           sums[o] = step(step(sums[o], x0, w0), x1, w1);
@@ -139,7 +137,8 @@ struct SegmentScales {
   alignas(
       64) uint8_t quotients[64];  // exponents of scale[g - 4] / scale[g]; the first four are one
 
-  void load(const uint8_t* scales, int64_t groups) {
+  // False: one of them is not plain.
+  bool load(const uint8_t* scales, int64_t groups) {
     const __mmask64 all = ~__mmask64{0}, first = 0xF;
     const __mmask64 valid = groups >= 64 ? all : (__mmask64{1} << groups) - 1;
     const __m512i one = _mm512_set1_epi8(127);
@@ -148,18 +147,26 @@ struct SegmentScales {
     const __m512i quotient = _mm512_add_epi8(_mm512_sub_epi8(before, here), one);
     _mm512_store_si512(now, here);
     _mm512_store_si512(quotients, _mm512_mask_mov_epi8(quotient, first, one));
+    const __m512i above =
+        _mm512_sub_epi8(here, _mm512_set1_epi8(static_cast<char>(kPlainScaleMin)));
+    return _mm512_mask_cmpgt_epu8_mask(valid, above,
+                                       _mm512_set1_epi8(kPlainScaleMax - kPlainScaleMin)) == 0;
   }
 };
 
 template <int kOutputs>
-inline void fp4_row(const uint8_t* const* rows, const uint8_t* const* scales, const uint16_t* x,
-                    int64_t begin, int64_t end, float* out) {
+inline bool fp4_row(const uint8_t* const* rows, int64_t ahead, const uint8_t* const* scales,
+                    const uint16_t* x, int64_t begin, int64_t end, float* out) {
   const __m512i table = _mm512_load_si512(kTables.nibble);
   const __m512i control = spread_control();
   SegmentScales segment[kOutputs];
   __m512 sums[kOutputs];
+  bool plain = true;
   for (int o = 0; o < kOutputs; ++o) {
-    segment[o].load(scales[o] + begin / kGroup, (end - begin) / kGroup);
+    _mm_prefetch(reinterpret_cast<const char*>(scales[o] + kOutputs * (scales[1] - scales[0]) +
+                                               begin / kGroup),
+                 _MM_HINT_T0);
+    plain &= segment[o].load(scales[o] + begin / kGroup, (end - begin) / kGroup);
     sums[o] = _mm512_setzero_ps();
   }
   for_blocks<kOutputs>(
@@ -168,7 +175,7 @@ inline void fp4_row(const uint8_t* const* rows, const uint8_t* const* scales, co
         const __m512i x2 = _mm512_loadu_si512(x + k + 64), x3 = _mm512_loadu_si512(x + k + 96);
         for (int o = 0; o < kOutputs; ++o) {
           const uint8_t* bytes = at[o] + offset;
-          _mm_prefetch(reinterpret_cast<const char*>(bytes + kPrefetchAhead), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(bytes + ahead), _MM_HINT_T0);
           const __m512i codes = _mm512_loadu_si512(bytes);
           const uint8_t* quotients = segment[o].quotients + (k - begin) / kGroup;
           __m512 s = _mm512_mul_ps(sums[o], spread_scales(quotients, control));
@@ -183,6 +190,7 @@ inline void fp4_row(const uint8_t* const* rows, const uint8_t* const* scales, co
     sums[o] = _mm512_mul_ps(sums[o], spread_scales(segment[o].now + last, control));
   }
   store_joined<kOutputs>(sums, out);
+  return plain;
 }
 
 // The row's operands times the scales of this tile of FP8 weights.
@@ -198,9 +206,12 @@ const uint16_t* scaled_operands(const LinearTile& tile, const Source& source, ui
   return out;
 }
 
-// segments[s][output] of one row. Outputs behind the last repeat it.
-void one_row(const LinearTile& tile, const Source& source) {
+// segments[s][output] of one row. Outputs behind the last repeat it. False: a scale is not plain.
+bool one_row(const LinearTile& tile, const Source& source) {
   constexpr int kAtOnce = 8;
+  // Rows lie one after another: each line asks for the one at its place in the next group of rows.
+  const int64_t ahead = kAtOnce * source.row_bytes;
+  bool plain = true;
   const uint16_t* x = tile.x;
   if (tile.weight.format == WeightFormat::kFp8) {
     x = scaled_operands(tile, source, reinterpret_cast<uint16_t*>(tile.expanded));
@@ -218,18 +229,19 @@ void one_row(const LinearTile& tile, const Source& source) {
       const int64_t end = smaller(begin + kSegment, source.columns);
       switch (tile.weight.format) {
         case WeightFormat::kBf16:
-          bf16_row<kAtOnce>(rows, x, begin, end, out);
+          bf16_row<kAtOnce>(rows, ahead, x, begin, end, out);
           break;
         case WeightFormat::kFp8:
-          fp8_row<4>(rows, x, begin, end, out);
-          fp8_row<4>(rows + 4, x, begin, end, out + 4);
+          fp8_row<4>(rows, ahead, x, begin, end, out);
+          fp8_row<4>(rows + 4, ahead, x, begin, end, out + 4);
           break;
         case WeightFormat::kFp4:
-          fp4_row<kAtOnce>(rows, scales, x, begin, end, out);
+          plain &= fp4_row<kAtOnce>(rows, ahead, scales, x, begin, end, out);
           break;
       }
     }
   }
+  return plain;
 }
 
 // ---- many rows --------------------------------------------------------------------------------
@@ -342,7 +354,7 @@ bool linear(const LinearTile& tile) {
       break;
   }
   if (tile.rows == 1) {
-    one_row(tile, source);
+    if (!one_row(tile, source)) return false;
   } else {
     many_rows(tile, source);
   }

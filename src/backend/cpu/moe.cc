@@ -85,9 +85,8 @@ void CpuOps<Acc>::expert(const ExpertArgs& args) {
     const int64_t num_rows = std::min(kRowBlock, total - first);
     load_operands(args.expert.w1, ActivationRule::kFp8, args.x, hidden, args.rows.data() + first,
                   num_rows);
-    const int64_t up_tiles = (width + kOutputTile - 1) / kOutputTile;
-    for_each(up_tiles, 2 * num_rows * hidden * kOutputTile, [&](int64_t tile, Scratch& scratch) {
-      const int64_t begin = tile * kOutputTile, count = std::min(kOutputTile, width - begin);
+    for_tiles(width, 2 * num_rows * hidden, [&](int64_t begin, Scratch& scratch) {
+      const int64_t count = std::min(kOutputTile, width - begin);
       Acc* gate = scratch.sums_of_tile.data();
       Acc* up = gate + kRowBlock * kOutputTile;
       sum_outputs(args.expert.w1, begin, num_rows, scratch, gate);
@@ -101,9 +100,8 @@ void CpuOps<Acc>::expert(const ExpertArgs& args) {
     });
     load_operands(args.expert.w2, ActivationRule::kFp8,
                   reinterpret_cast<const Bf16*>(activations_.data()), width, nullptr, num_rows);
-    const int64_t down_tiles = (hidden + kOutputTile - 1) / kOutputTile;
-    for_each(down_tiles, num_rows * width * kOutputTile, [&](int64_t tile, Scratch& scratch) {
-      const int64_t begin = tile * kOutputTile, count = std::min(kOutputTile, hidden - begin);
+    for_tiles(hidden, num_rows * width, [&](int64_t begin, Scratch& scratch) {
+      const int64_t count = std::min(kOutputTile, hidden - begin);
       Acc* sums = scratch.sums_of_tile.data();
       sum_outputs(args.expert.w2, begin, num_rows, scratch, sums);
       for (int64_t r = 0; r < num_rows; ++r) {
