@@ -1,6 +1,7 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,14 +12,68 @@ namespace {
 
 // Long enough to cover the gaps between the ops of one step, short enough not to burn an idle core.
 constexpr auto kSpinTime = std::chrono::microseconds(50);
+// The caller gives its processor away when the last tasks take longer: their thread may be waiting
+// for it.
+constexpr auto kPatience = std::chrono::microseconds(20);
+constexpr int kSpinsPerLook = 64;  // between two looks at the clock
+
+constexpr int kTaskBits = 32;
+constexpr int64_t kSliceMax = int64_t{1} << 30;
+
+constexpr uint64_t limit_of(uint64_t tickets) {
+  return tickets >> kTaskBits;
+}
+constexpr uint64_t next_of(uint64_t tickets) {
+  return tickets & ((uint64_t{1} << kTaskBits) - 1);
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until ready() or the time is over.
+template <typename Ready>
+bool spin(std::chrono::nanoseconds time, const Ready& ready) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  do {
+    for (int i = 0; i < kSpinsPerLook; ++i) {
+      if (ready()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return false;
+}
+
+void pin(std::vector<std::thread>& workers) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  if (CPU_COUNT(&allowed) <= static_cast<int>(workers.size())) return;
+  // The caller keeps the first one to itself by leaving it to nobody else.
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  for (std::thread& worker : workers) {
+    do {
+      ++cpu;
+    } while (!CPU_ISSET(cpu, &allowed));
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    pthread_setaffinity_np(worker.native_handle(), sizeof(own), &own);
+  }
+}
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads, bool pinned) {
   for (int thread = 1; thread < std::max(num_threads, 1); ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
     pthread_setname_np(workers_.back().native_handle(), ("cpu-" + std::to_string(thread)).c_str());
   }
+  if (pinned) pin(workers_);
 }
 
 ThreadPool::~ThreadPool() {
@@ -30,43 +85,61 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run_job(const Job& job) {
-  job_ = job;
-  next_task_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(mutex_);
-    generation_.fetch_add(1, std::memory_order_release);
+void ThreadPool::run_job(int64_t num_tasks, Job job) {
+  for (; job.first < num_tasks; job.first += kSliceMax) {
+    run_slice(std::min(kSliceMax, num_tasks - job.first), job);
   }
-  wake_.notify_all();
+}
+
+void ThreadPool::run_slice(int64_t num_tasks, const Job& job) {
+  job_ = job;
+  done_.store(0, std::memory_order_relaxed);
+  // Sequentially consistent, as is sleep(): a worker either sees the job or is seen asleep.
+  tickets_.store(static_cast<uint64_t>(num_tasks) << kTaskBits);
+  if (sleepers_.load() != 0) {
+    const std::lock_guard lock(mutex_);
+    wake_.notify_all();
+  }
   take_tasks(0);
-  while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  const auto all_done = [&] { return done_.load(std::memory_order_acquire) == num_tasks; };
+  while (!spin(kPatience, all_done)) std::this_thread::yield();
+}
+
+bool ThreadPool::has_task() const {
+  const uint64_t tickets = tickets_.load(std::memory_order_relaxed);
+  return next_of(tickets) < limit_of(tickets);
 }
 
 void ThreadPool::take_tasks(int thread) {
-  for (;;) {
-    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= job_.num_tasks) return;
-    job_.call(job_.context, task, thread);
+  uint64_t tickets = tickets_.load(std::memory_order_acquire);
+  while (next_of(tickets) < limit_of(tickets)) {
+    if (!tickets_.compare_exchange_weak(tickets, tickets + 1, std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+      continue;
+    }
+    job_.call(job_.context, job_.first + static_cast<int64_t>(next_of(tickets)), thread);
+    done_.fetch_add(1, std::memory_order_release);
+    tickets = tickets_.load(std::memory_order_acquire);
   }
 }
 
 void ThreadPool::work(int thread) {
-  uint64_t seen = 0;
-  for (;;) {
-    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-    while (generation_.load(std::memory_order_acquire) == seen && !stopping_ &&
-           std::chrono::steady_clock::now() < deadline) {
-    }
-    if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || generation_.load() != seen; });
-    }
-    if (stopping_) return;
-    seen = generation_.load(std::memory_order_acquire);
+  while (!stopping_.load(std::memory_order_relaxed)) {
     take_tasks(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
+    if (!spin(kSpinTime, [&] { return has_task() || stopping_.load(std::memory_order_relaxed); })) {
+      sleep();
+    }
   }
+}
+
+void ThreadPool::sleep() {
+  std::unique_lock lock(mutex_);
+  sleepers_.fetch_add(1);
+  wake_.wait(lock, [&] {
+    const uint64_t tickets = tickets_.load();
+    return stopping_ || next_of(tickets) < limit_of(tickets);
+  });
+  sleepers_.fetch_sub(1);
 }
 
 }  // namespace yeoul

@@ -9,12 +9,16 @@
 
 namespace yeoul {
 
-// Fork/join for one caller: run() cuts a job into tasks, the workers and the caller take them one
-// by one, run() returns when all are done. Workers spin briefly for the next job, then sleep. run()
-// may be called by one thread at a time and does not allocate.
+// Fork/join for one caller: run() cuts a job into tasks, the caller and the workers take them one
+// by one, run() returns when all are done. A worker that is late (asleep, or off its processor) is
+// not waited for: only tasks are. Workers spin for the next job for a moment, then sleep, so an
+// idle or throttled process burns no time. run() may be called by one thread at a time and does not
+// allocate; results must not depend on who runs a task.
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);  // the caller counts as one; at least 1
+  // The caller counts as one; at least 1. `pinned` binds each worker to one processor of the
+  // affinity mask, if there are enough of them; right when the machine is this process's own.
+  explicit ThreadPool(int num_threads, bool pinned = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -29,30 +33,35 @@ class ThreadPool {
       for (int64_t task = 0; task < num_tasks; ++task) body(task, 0);
       return;
     }
-    run_job(Job{[](const void* context, int64_t task, int thread) {
-                  (*static_cast<const Body*>(context))(task, thread);
-                },
-                &body, num_tasks});
+    run_job(num_tasks, {[](const void* context, int64_t task, int thread) {
+                          (*static_cast<const Body*>(context))(task, thread);
+                        },
+                        &body});
   }
 
  private:
   struct Job {
     void (*call)(const void* context, int64_t task, int thread) = nullptr;
     const void* context = nullptr;
-    int64_t num_tasks = 0;
+    int64_t first = 0;  // added to the task numbers
   };
-  void run_job(const Job& job);
+  void run_job(int64_t num_tasks, Job job);
+  void run_slice(int64_t num_tasks, const Job& job);
   void work(int thread);
   void take_tasks(int thread);
+  bool has_task() const;
+  void sleep();
 
   std::vector<std::thread> workers_;
+  // Number of tasks and the next one not yet taken, of the current job, in one word: who advances
+  // it owns that task, and job_ cannot change before the task is counted in done_.
+  alignas(64) std::atomic<uint64_t> tickets_{0};
+  alignas(64) std::atomic<int64_t> done_{0};
+  alignas(64) Job job_;
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::atomic<uint64_t> generation_{0};  // of the current job
-  std::atomic<int64_t> next_task_{0};
-  std::atomic<int> busy_{0};  // workers that have not finished the current job
-  std::atomic<bool> stopping_{false};
-  Job job_;
 };
 
 }  // namespace yeoul

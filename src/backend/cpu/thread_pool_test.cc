@@ -69,6 +69,27 @@ TEST(ThreadPool, wakes_workers_that_have_gone_to_sleep) {
   }
 }
 
+TEST(ThreadPool, does_not_wait_for_a_worker_that_has_not_begun) {
+  // More threads than any machine here has processors: most are asleep or off their processor.
+  ThreadPool pool(40);
+  std::atomic<int64_t> sum{0};
+  for (int job = 0; job < 500; ++job) {
+    pool.run(3, [&](int64_t task, int) { sum += task; });
+  }
+  EXPECT_EQ(sum, 500 * 3);
+}
+
+TEST(ThreadPool, pinned_workers_do_the_same) {
+  for (const int threads : {2, 64}) {
+    ThreadPool pool(threads, true);
+    std::vector<int> runs(100);
+    for (int job = 0; job < 50; ++job) {
+      pool.run(100, [&](int64_t task, int) { ++runs[static_cast<size_t>(task)]; });
+    }
+    for (const int count : runs) EXPECT_EQ(count, 50);
+  }
+}
+
 TEST(ThreadPool, starts_and_stops_without_work) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(4);
   ThreadPool pool(0);
