@@ -30,6 +30,7 @@ struct ModelArguments {
   int32_t logit_rows_max = 0;
   int num_threads = 0;  // 0: as many as the machine gives
   Accumulate accumulate = Accumulate::kFloat;
+  std::string isa = "auto";
 };
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 

@@ -39,6 +39,12 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
                   "Accumulator of the sums: float, or double to compare with the reference")
       ->transform(CLI::CheckedTransformer(names))
       ->type_name("float|double");
+  command
+      .add_option(
+          "--isa", arguments.isa,
+          "Instruction set of the kernels: auto, scalar, avx2, avx512 or neon; all give the "
+          "same bits")
+      ->capture_default_str();
 }
 
 std::string embedded_checkpoint() {
@@ -62,6 +68,7 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
   TRY_ASSIGN(opened.tokenizer, Tokenizer::load(directory + "/tokenizer.json"));
   LoadOptions options;
   options.accumulate = arguments.accumulate;
+  TRY_ASSIGN(options.isa, parse_isa(arguments.isa));
   options.memory = {
       .memory_bytes = arguments.memory_bytes,
       .parallel = arguments.parallel,

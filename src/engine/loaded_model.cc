@@ -21,8 +21,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(std::shared_ptr<const Che
   const ModelConfig& config = model->config();
   const MemoryPlan& plan = model->plan_;
   model->pool_ = std::make_unique<ThreadPool>(options.memory.num_threads);
-  model->ops_ =
-      make_cpu_ops(options.accumulate, *model->pool_, Forward::ops_limits(config, plan.forward));
+  model->ops_ = make_cpu_ops(options.accumulate, *model->pool_,
+                             Forward::ops_limits(config, plan.forward), options.isa);
   TRY_ASSIGN(model->kv_, KvStore::create(config, plan.kv));
   model->reader_ = std::make_unique<BatchReader>(kReaderThreads);
   model->forward_ = std::make_unique<Forward>(*model->weights_, *model->engram_hash_, *model->ops_,

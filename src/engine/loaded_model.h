@@ -15,6 +15,7 @@ namespace yeoul {
 struct LoadOptions {
   MemoryOptions memory;
   Accumulate accumulate = Accumulate::kFloat;
+  Isa isa = best_isa();
   std::vector<int32_t> engram_token_map;  // token id -> compressed id, from the tokenizer
   LoadProgress progress;
 };

@@ -87,6 +87,16 @@ class Logits(unittest.TestCase):
         for chunk in ("1", "7", "64"):
             self.assertEqual(self.logits(tokens, "--chunk", chunk)[1].tobytes(), whole[1].tobytes())
 
+    def test_the_instruction_set_does_not_change_a_bit(self):
+        tokens = [i * 37 % 500 for i in range(60)]
+        best = self.logits(tokens)
+        self.assertEqual(self.logits(tokens, "--isa", "scalar")[1].tobytes(), best[1].tobytes())
+        # The refusal lists what the machine has: each of them gives the same bits too.
+        refusal = run("logits", "--tokens", "1", "--out", os.devnull, "--isa", "mmx", expect=1)[1]
+        for isa in ("avx2", "avx512", "neon"):
+            if isa in refusal:
+                self.assertEqual(self.logits(tokens, "--isa", isa)[1].tobytes(), best[1].tobytes())
+
     def test_bad_input_is_named(self):
         self.assertIn("token ids 0 to 511 expected, 512 found",
                       run("logits", "--tokens", "1,512", "--out", os.devnull, expect=1)[1])

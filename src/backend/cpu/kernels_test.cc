@@ -112,6 +112,38 @@ TEST_P(EveryIsa, refuses_scales_it_could_not_sum_exactly) {
   }
 }
 
+TEST_P(EveryIsa, sums_bf16_weights_of_any_size_or_refuses_them) {
+  for (const int odd_one : {0x0001, 0x8001, 0x0080, 0x2680, 0x2700, 0x5380, 0x5400, 0x7F00}) {
+    TestWeight owner(WeightFormat::kBf16, 64, 256, 5);
+    Weight weight = owner.weight();
+    std::vector<uint16_t> values(64 * 256);
+    std::memcpy(values.data(), weight.data, values.size() * 2);
+    values[40 * 256 + 77] = static_cast<uint16_t>(odd_one);
+    weight.data = reinterpret_cast<const std::byte*>(values.data());
+    const TileCase tested{WeightFormat::kBf16, 256, 32, 2};
+    auto x = operands(scalar_kernels(), tested, false, 6, 1);
+    for (size_t i = 0; i < x.size(); i += 7) x[i] = kPlainExponentMin << 7;
+    bool done = false, scalar_done = false;
+    const auto found = sums_of(kernels(), tested, weight, x, &done);
+    const auto expected = sums_of(scalar_kernels(), tested, weight, x, &scalar_done);
+    if (done) {
+      EXPECT_EQ(found, expected) << odd_one;
+    }
+  }
+}
+
+TEST_P(EveryIsa, refuses_a_nan_code_or_hands_it_on) {
+  std::vector<uint8_t> codes(64 * 128, 0x38), scales(64 * 4, 127);
+  codes[40 * 128 + 5] = 0xFF;
+  const Weight weight{WeightFormat::kFp8, reinterpret_cast<const std::byte*>(codes.data()),
+                      scales.data(), 64, 128};
+  const TileCase tested{WeightFormat::kFp8, 128, 32, 1};
+  const auto x = operands(scalar_kernels(), tested, true, 6, 1);
+  bool done = false;
+  const auto found = sums_of(kernels(), tested, weight, x, &done);
+  for (size_t o = 0; done && o < 32; ++o) EXPECT_EQ(std::isnan(found[o]), o == 8) << o;
+}
+
 TEST_P(EveryIsa, sums_every_code_at_the_ends_of_the_plain_range) {
   for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
     const int64_t columns = 2176;

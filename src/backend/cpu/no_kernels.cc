@@ -8,12 +8,14 @@ namespace yeoul::cpu {
 const Kernels* avx512_kernels() {
   return nullptr;
 }
-#endif
 const Kernels* avx2_kernels() {
   return nullptr;
 }
+#endif
+#if !defined(__aarch64__)
 const Kernels* neon_kernels() {
   return nullptr;
 }
+#endif
 
 }  // namespace yeoul::cpu
