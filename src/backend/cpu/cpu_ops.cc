@@ -10,7 +10,7 @@ namespace cpu {
 namespace {
 
 struct Sizes {
-  size_t operands, activations, gate_logits;
+  size_t operands, activations, gate_logits, mix_sums;
   size_t row, expanded, segments, sums_of_tile;
   size_t key_rows, attention, keys, query, sums, scores, block_max, order, query_codes,
       query_scales;
@@ -27,6 +27,7 @@ Sizes sizes_for(const OpsLimits& limits) {
   s.operands = size(kRowBlock * inputs);
   s.activations = size(kRowBlock * limits.expert_width);
   s.gate_logits = size(kRowBlock * limits.experts);
+  s.mix_sums = size(kRowBlock * (2 * limits.copies + limits.copies * limits.copies + 1));
   s.row = size(2 * widest);
   s.expanded = size((kOutputTile + 1) * inputs);
   s.segments = size((inputs + kSegment - 1) / kSegment * kRowBlock * kOutputTile);
@@ -59,6 +60,7 @@ CpuOps<Acc>::CpuOps(ThreadPool& pool, const OpsLimits& limits, const Kernels& ke
   operands_.resize(s.operands);
   activations_.resize(s.activations);
   gate_logits_.resize(s.gate_logits);
+  mix_sums_.resize(s.mix_sums);
   for (Scratch& scratch : scratch_) {
     scratch.row.resize(s.row);
     scratch.expanded.resize(s.expanded);

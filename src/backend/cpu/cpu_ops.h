@@ -122,6 +122,7 @@ class CpuOps final : public Ops {
                      const int32_t* rows, int64_t num_rows);
   // Sums of outputs first .. first + kOutputTile - 1 for the loaded rows, y [rows][kOutputTile].
   void sum_outputs(const Weight& weight, int64_t first, int64_t num_rows, Scratch& scratch, Acc* y);
+  void finish_mixes(const MixesArgs& args, int64_t row, const Acc* sums);
   void gate_up(const Acc* gate, const Acc* up, int64_t n, float limit, const float* weight,
                uint16_t* out);
   void score_part(const IndexSelectArgs& args, int64_t i, const IndexQuery& query, int64_t task,
@@ -141,6 +142,7 @@ class CpuOps final : public Ops {
   AlignedBuffer<uint16_t> operands_;     // BF16, [kRowBlock][operand_len of the inputs]
   AlignedBuffer<uint16_t> activations_;  // BF16, [kRowBlock][expert width]
   AlignedBuffer<float> gate_logits_;     // [kRowBlock][experts]
+  std::vector<Acc> mix_sums_;            // [kRowBlock][2C + C*C + 1], the last a sum of squares
   std::vector<uint8_t> plain_;           // [kRowBlock]
 };
 

@@ -39,6 +39,10 @@ void sinkhorn(double* comb, int copies, int iters, double eps) {
   }
 }
 
+YEOUL_CLONES void widen_row(const Bf16* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = to_float(x[i]);
+}
+
 // out = bf16(sum_c pre[c] * x[c]).
 template <typename Acc>
 [[gnu::always_inline]] inline void collapse_loop(const Bf16* x, const float* pre, int64_t hidden,
@@ -107,37 +111,60 @@ void CpuOps<Acc>::embed(const EmbedArgs& args) {
   }
 }
 
+// From a row's sums to its coefficients.
+template <typename Acc>
+void CpuOps<Acc>::finish_mixes(const MixesArgs& args, int64_t row, const Acc* sums) {
+  const int copies = args.copies, outputs = 2 * copies + copies * copies;
+  const Acc square = sums[outputs];
+  const Acc width = static_cast<Acc>(args.hidden * copies);
+  const Acc root = std::sqrt(square / width + static_cast<Acc>(args.norm_eps));
+  double comb[kCopiesMax * kCopiesMax];
+  for (int o = 0; o < outputs; ++o) {
+    const int group = o < copies ? 0 : o < 2 * copies ? 1 : 2;
+    const float scaled = static_cast<float>(sums[o] / root) * args.scale[group];
+    const float m = scaled + args.base[o];
+    if (group == 0) {
+      args.pre[row * copies + o] = sigmoid(m) + args.hc_eps;
+    } else if (group == 1) {
+      args.post[row * copies + o - copies] = 2.0f * sigmoid(m);
+    } else {
+      comb[o - 2 * copies] = m;
+    }
+  }
+  sinkhorn(comb, copies, args.sinkhorn_iters, static_cast<double>(args.hc_eps));
+  for (int c = 0; c < copies * copies; ++c) {
+    args.comb[row * copies * copies + c] = static_cast<float>(comb[c]);
+  }
+}
+
+// Two rows share one reading of fn; few rows share out its outputs, each task widening the streams
+// for itself.
 template <typename Acc>
 void CpuOps<Acc>::mixes(const MixesArgs& args) {
-  const int copies = args.copies, outputs = 2 * copies + copies * copies;
-  const int64_t width = args.hidden * copies;
-  for_each(static_cast<int64_t>(args.rows.size()), width * outputs, [&](int64_t i, Scratch& s) {
-    const int64_t row = args.rows[static_cast<size_t>(i)];
-    float* v = s.row.data();
-    for (int64_t k = 0; k < width; ++k) v[k] = to_float(args.streams[row * width + k]);
-    Acc square = 0;
-    dot_wide(v, v, width, &square);
-    const Acc root = std::sqrt(square / static_cast<Acc>(width) + static_cast<Acc>(args.norm_eps));
-    double comb[kCopiesMax * kCopiesMax];
-    for (int o = 0; o < outputs; ++o) {
-      Acc sum = 0;
-      dot_wide(v, args.fn + o * width, width, &sum);
-      const int group = o < copies ? 0 : o < 2 * copies ? 1 : 2;
-      const float scaled = static_cast<float>(sum / root) * args.scale[group];
-      const float m = scaled + args.base[o];
-      if (group == 0) {
-        args.pre[row * copies + o] = sigmoid(m) + args.hc_eps;
-      } else if (group == 1) {
-        args.post[row * copies + o - copies] = 2.0f * sigmoid(m);
-      } else {
-        comb[o - 2 * copies] = m;
+  const int64_t outputs = 2 * args.copies + args.copies * args.copies, stride = outputs + 1;
+  const int64_t width = args.hidden * args.copies;
+  const auto total = static_cast<int64_t>(args.rows.size());
+  for (int64_t first = 0; first < total; first += kRowBlock) {
+    const int64_t rows = std::min(kRowBlock, total - first), pairs = (rows + 1) / 2;
+    const int64_t parts = pairs >= pool_.num_threads() ? 1 : pool_.num_threads();
+    for_each(pairs * parts, 2 * width * outputs / parts, [&](int64_t task, Scratch& s) {
+      const int64_t pair = task / parts, part = task % parts;
+      const int64_t count = std::min<int64_t>(2, rows - 2 * pair);
+      float* v = s.row.data();
+      Acc* sums = mix_sums_.data() + 2 * pair * stride;
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t row = args.rows[static_cast<size_t>(first + 2 * pair + r)];
+        widen_row(args.streams + row * width, width, v + r * width);
+        if (part == 0) dot_wide(v + r * width, v + r * width, width, sums + r * stride + outputs);
       }
-    }
-    sinkhorn(comb, copies, args.sinkhorn_iters, static_cast<double>(args.hc_eps));
-    for (int c = 0; c < copies * copies; ++c) {
-      args.comb[row * copies * copies + c] = static_cast<float>(comb[c]);
-    }
-  });
+      const int64_t begin = part * outputs / parts, end = (part + 1) * outputs / parts;
+      dots_wide(v, width, count, args.fn + begin * width, width, end - begin, width, sums + begin,
+                stride);
+    });
+    for_each(rows, 20 * args.sinkhorn_iters * outputs, [&](int64_t r, Scratch&) {
+      finish_mixes(args, args.rows[static_cast<size_t>(first + r)], mix_sums_.data() + r * stride);
+    });
+  }
 }
 
 template <typename Acc>

@@ -5,12 +5,20 @@
 #include <limits>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/instruction_sets.h"
 #include "backend/math_functions.h"
 #include "base/check.h"
 
 namespace yeoul::cpu {
 
 namespace {
+
+YEOUL_CLONES void add_row(const Bf16* x, int64_t n, float* sums) {
+  for (int64_t i = 0; i < n; ++i) sums[i] += to_float(x[i]);
+}
+YEOUL_CLONES void finish_row(const float* sums, const Bf16* shared, int64_t n, Bf16* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = to_bf16(sums[i] + to_float(shared[i]));
+}
 
 // sqrt(softplus) of the logits, best experts first, their weights.
 void choose(const RouteArgs& args, int64_t i, const float* logits, float* score, float* biased) {
@@ -124,14 +132,12 @@ void CpuOps<Acc>::combine(const CombineArgs& args) {
     const int32_t* experts = args.experts + i * chosen;
     for (int32_t j = 0; j < chosen; ++j) order[j] = j;
     std::sort(order, order + chosen, [&](int32_t a, int32_t b) { return experts[a] < experts[b]; });
-    for (int64_t d = 0; d < hidden; ++d) {
-      float sum = 0;
-      for (int32_t j = 0; j < chosen; ++j) {
-        sum += to_float(args.expert_out[(i * chosen + order[j]) * hidden + d]);
-      }
-      if (args.routed_out != nullptr) args.routed_out[i * hidden + d] = sum;
-      args.out[i * hidden + d] = to_bf16(sum + to_float(args.shared[i * hidden + d]));
+    float* sums = args.routed_out == nullptr ? scratch.row.data() : args.routed_out + i * hidden;
+    std::fill_n(sums, hidden, 0.0f);
+    for (int32_t j = 0; j < chosen; ++j) {
+      add_row(args.expert_out + (i * chosen + order[j]) * hidden, hidden, sums);
     }
+    finish_row(sums, args.shared + i * hidden, hidden, args.out + i * hidden);
   });
 }
 

@@ -3,27 +3,46 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/instruction_sets.h"
 #include "backend/cpu/sums.h"
 #include "backend/math_functions.h"
 #include "tensor/formats/kv_rows.h"
 
 namespace yeoul::cpu {
 
+namespace {
+
+YEOUL_CLONES void widen(const Bf16* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = to_float(x[i]);
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline void normalise_loop(const float* x, Acc root, const Bf16* weight,
+                                                  int64_t n, Bf16* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const Acc y = static_cast<Acc>(to_float(weight[i])) * (static_cast<Acc>(x[i]) / root);
+    out[i] = to_bf16(static_cast<float>(y));
+  }
+}
+YEOUL_CLONES void normalise(const float* x, float root, const Bf16* weight, int64_t n, Bf16* out) {
+  normalise_loop(x, root, weight, n, out);
+}
+YEOUL_CLONES void normalise(const float* x, double root, const Bf16* weight, int64_t n, Bf16* out) {
+  normalise_loop(x, root, weight, n, out);
+}
+
+}  // namespace
+
 template <typename Acc>
 void CpuOps<Acc>::rms_norm(const RmsNormArgs& args) {
   const int64_t width = args.width;
   for_each(args.num_rows, 4 * width, [&](int64_t r, Scratch& scratch) {
-    const Bf16* x = args.x + r * width;
     float* values = scratch.row.data();
-    for (int64_t i = 0; i < width; ++i) values[i] = to_float(x[i]);
+    widen(args.x + r * width, width, values);
     Acc square = 0;
     dot_wide(values, values, width, &square);
     const Acc root = std::sqrt(square / static_cast<Acc>(width) + static_cast<Acc>(args.eps));
-    for (int64_t i = 0; i < width; ++i) {
-      const Acc y =
-          static_cast<Acc>(to_float(args.weight[i])) * (static_cast<Acc>(values[i]) / root);
-      args.out[r * width + i] = to_bf16(static_cast<float>(y));
-    }
+    normalise(values, root, args.weight, width, args.out + r * width);
   });
 }
 

@@ -81,32 +81,67 @@ template <typename Acc>
 }
 
 template <typename Acc>
-[[gnu::always_inline]] inline Acc natural_dot(const float* a, const float* b, int64_t k) {
-  Acc segment_sums[kMaxSegments];
+[[gnu::always_inline]] inline Acc wide_step(float a, float b, Acc acc) {
+  if constexpr (sizeof(Acc) == sizeof(float)) {
+    return std::fma(a, b, acc);
+  } else {
+    return acc + static_cast<double>(a) * static_cast<double>(b);
+  }
+}
+
+// kRows times kOutputs dots at once: independent chains, and each w is read once for all rows.
+template <typename Acc, int kRows, int kOutputs>
+[[gnu::always_inline]] inline void wide_block(const float* x, int64_t x_stride, const float* w,
+                                              int64_t w_stride, int64_t k, Acc* out,
+                                              int64_t out_stride) {
+  Acc segment_sums[kRows * kOutputs][kMaxSegments];
   int64_t segment = 0;
   for (int64_t start = 0; start < k; start += kSegment, ++segment) {
     const int64_t end = std::min(start + kSegment, k);
-    Acc lanes[kLanes] = {};
+    Acc lanes[kRows * kOutputs][kLanes] = {};
     int64_t i = start;
     for (; i + kLanes <= end; i += kLanes) {
-      for (int64_t l = 0; l < kLanes; ++l) {
-        if constexpr (sizeof(Acc) == sizeof(float)) {
-          lanes[l] = std::fma(a[i + l], b[i + l], lanes[l]);
-        } else {
-          lanes[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
-        }
+      for (int d = 0; d < kRows * kOutputs; ++d) {
+        const float* a = x + d / kOutputs * x_stride + i;
+        const float* b = w + d % kOutputs * w_stride + i;
+        for (int64_t l = 0; l < kLanes; ++l) lanes[d][l] = wide_step(a[l], b[l], lanes[d][l]);
       }
     }
-    for (int64_t l = 0; i + l < end; ++l) {  // the padding with +0 changes nothing
-      if constexpr (sizeof(Acc) == sizeof(float)) {
-        lanes[l] = std::fma(a[i + l], b[i + l], lanes[l]);
-      } else {
-        lanes[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
-      }
+    for (int d = 0; d < kRows * kOutputs; ++d) {
+      const float* a = x + d / kOutputs * x_stride + i;
+      const float* b = w + d % kOutputs * w_stride + i;
+      // The padding with +0 changes nothing.
+      for (int64_t l = 0; i + l < end; ++l) lanes[d][l] = wide_step(a[l], b[l], lanes[d][l]);
+      segment_sums[d][segment] = join_lanes(lanes[d]);
     }
-    segment_sums[segment] = join_lanes(lanes);
   }
-  return segment == 0 ? Acc{0} : join_segments(segment_sums, segment);
+  for (int d = 0; d < kRows * kOutputs; ++d) {
+    out[d / kOutputs * out_stride + d % kOutputs] =
+        segment == 0 ? Acc{0} : join_segments(segment_sums[d], segment);
+  }
+}
+
+template <typename Acc, int kRows>
+[[gnu::always_inline]] inline void wide_rows(const float* x, int64_t x_stride, const float* w,
+                                             int64_t w_stride, int64_t count, int64_t k, Acc* out,
+                                             int64_t out_stride) {
+  int64_t o = 0;
+  for (; o + 4 <= count; o += 4) {
+    wide_block<Acc, kRows, 4>(x, x_stride, w + o * w_stride, w_stride, k, out + o, out_stride);
+  }
+  for (; o < count; ++o) {
+    wide_block<Acc, kRows, 1>(x, x_stride, w + o * w_stride, w_stride, k, out + o, out_stride);
+  }
+}
+
+template <typename Acc>
+[[gnu::always_inline]] inline void wide_loop(const float* x, int64_t x_stride, int64_t rows,
+                                             const float* w, int64_t w_stride, int64_t count,
+                                             int64_t k, Acc* out, int64_t out_stride) {
+  if (rows == 2) return wide_rows<Acc, 2>(x, x_stride, w, w_stride, count, k, out, out_stride);
+  for (int64_t r = 0; r < rows; ++r) {
+    wide_rows<Acc, 1>(x + r * x_stride, 0, w, w_stride, count, k, out + r * out_stride, 0);
+  }
 }
 
 template <typename Acc>
@@ -252,10 +287,21 @@ YEOUL_CLONES void dots(const float* x, const float* w, int64_t w_stride, int64_t
 }
 
 YEOUL_CLONES void dot_wide(const float* a, const float* b, int64_t k, float* out) {
-  *out = natural_dot<float>(a, b, k);
+  wide_block<float, 1, 1>(a, 0, b, 0, k, out, 0);
 }
 YEOUL_CLONES void dot_wide(const float* a, const float* b, int64_t k, double* out) {
-  *out = natural_dot<double>(a, b, k);
+  wide_block<double, 1, 1>(a, 0, b, 0, k, out, 0);
+}
+
+YEOUL_CLONES void dots_wide(const float* x, int64_t x_stride, int64_t rows, const float* w,
+                            int64_t w_stride, int64_t count, int64_t k, float* out,
+                            int64_t out_stride) {
+  wide_loop(x, x_stride, rows, w, w_stride, count, k, out, out_stride);
+}
+YEOUL_CLONES void dots_wide(const float* x, int64_t x_stride, int64_t rows, const float* w,
+                            int64_t w_stride, int64_t count, int64_t k, double* out,
+                            int64_t out_stride) {
+  wide_loop(x, x_stride, rows, w, w_stride, count, k, out, out_stride);
 }
 
 YEOUL_CLONES void add_values(const float* p, const float* const* keys, int num_slots, int64_t width,

@@ -37,6 +37,12 @@ void dots(const float* x, const float* w, int64_t w_stride, int64_t k, int64_t c
 void dot_wide(const float* a, const float* b, int64_t k, float* out);
 void dot_wide(const float* a, const float* b, int64_t k, double* out);
 
+// The same for some rows of x and some of w: out[row * out_stride + output].
+void dots_wide(const float* x, int64_t x_stride, int64_t rows, const float* w, int64_t w_stride,
+               int64_t count, int64_t k, float* out, int64_t out_stride);
+void dots_wide(const float* x, int64_t x_stride, int64_t rows, const float* w, int64_t w_stride,
+               int64_t count, int64_t k, double* out, int64_t out_stride);
+
 // sum[d] = fma(p[slot], keys[slot][d], sum[d]) over the slots of one block, pairs (2i+1, 2i) in
 // ascending order, odd slot first; a null key is an empty slot and is skipped.
 void add_values(const float* p, const float* const* keys, int num_slots, int64_t width, float* sum);
