@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes training rows: documents in the chat format, packed one behind the other.
+
+    python3 -m tools.tiny_model.generate TEXT_CHAT TOKENIZER OUT --length 256 --rows 4000 --seed 1
+        [--mix early|main] [--split train|held]
+
+TEXT_CHAT is the engine's own encoder (the test program text_chat), so that what is trained is what
+is served. OUT/tokens.npy uint16 [rows, length]; weights.npy uint8 [rows, length], tenths of the
+loss of predicting that token (1 in prompts, 10 in answers, 40 for what is recalled); kinds.npy
+uint8 [rows, length], the position in dialogues.KINDS. Equal arguments give equal files.
+"""
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+
+import numpy as np
+
+from tools.tiny_model import dialogues
+
+KINDS = list(dialogues.KINDS)
+PROMPT, ANSWER, VALUE = 1, 10, 40
+BATCH = 256  # documents for one exchange with the encoder
+
+
+class Encoder:
+    """The engine's encoder behind a pipe."""
+
+    def __init__(self, program, tokenizer):
+        data = json.loads(pathlib.Path(tokenizer).read_text(encoding="utf-8"))
+        self.vocab = data["model"]["vocab"]
+        self.markers = {token["content"]: token["id"] for token in data["added_tokens"]}
+        self.command = [str(program), str(tokenizer)]
+
+    def encode(self, conversations):
+        lines = "\n".join(json.dumps(c, ensure_ascii=False) for c in conversations) + "\n"
+        done = subprocess.run(self.command, input=lines.encode(), stdout=subprocess.PIPE, check=True)
+        answers = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
+        for answer in answers:
+            if "error" in answer:
+                raise ValueError(answer["error"])
+        return [answer["ids"] for answer in answers]
+
+    def word_ids(self, words):
+        """Ids of the words that are single tokens, in both spellings."""
+        from tools.tiny_model.tokenizer_training import byte_alphabet
+        alphabet = byte_alphabet()
+        spelled = ["".join(alphabet[byte] for byte in text.encode()) for word in words
+                   for text in (word, " " + word)]
+        return {self.vocab[entry] for entry in spelled if entry in self.vocab}
+
+
+def weights_of(ids, value_ids, encoder):
+    assistant, end = encoder.markers["<｜Assistant｜>"], encoder.markers["<｜end▁of▁sentence｜>"]
+    weights, answering, previous = [], False, None
+    for token in ids:
+        if answering and previous != assistant:
+            weights.append(VALUE if token in value_ids else ANSWER)
+        else:  # the marker behind <Assistant> is the prompt's choice
+            weights.append(PROMPT)
+        answering = token == assistant or (answering and token != end)
+        previous = token
+    return weights
+
+
+def documents(rng, encoder, arguments):
+    """-> ids, weights, kind of one document after the other, without end."""
+    while True:
+        drawn = [dialogues.draw(rng, arguments.split, int(arguments.length * rng.uniform(0.4, 1)), arguments.mix)
+                 for _ in range(BATCH)]
+        for document, ids in zip(drawn, encoder.encode([d.conversation for d in drawn])):
+            values = encoder.word_ids(document.values) if document.kind == "recall" else set()
+            ids = ids[:-2]  # without the header of a next answer
+            yield ids, weights_of(ids, values, encoder), KINDS.index(document.kind)
+
+
+def pack(stream, rows, length):
+    """Documents behind each other; the last one of a row loses what does not fit."""
+    tokens = np.zeros((rows, length), np.uint16)
+    weights, kinds = np.zeros((rows, length), np.uint8), np.zeros((rows, length), np.uint8)
+    row, at = 0, 0
+    for ids, loss, kind in stream:
+        take = min(len(ids), length - at)
+        tokens[row, at:at + take] = ids[:take]
+        weights[row, at:at + take] = loss[:take]
+        kinds[row, at:at + take] = kind
+        at += take
+        if at >= length:
+            row, at = row + 1, 0
+        if row == rows:
+            break
+    return tokens, weights, kinds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("text_chat", type=pathlib.Path)
+    parser.add_argument("tokenizer", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--length", type=int, required=True, help="tokens of a row")
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--mix", choices=("early", "main"), default="main")
+    parser.add_argument("--split", choices=("train", "held"), default="train")
+    arguments = parser.parse_args()
+    rng = random.Random(f"{arguments.split} {arguments.mix} {arguments.length} {arguments.seed}")
+    encoder = Encoder(arguments.text_chat, arguments.tokenizer)
+    arrays = pack(documents(rng, encoder, arguments), arguments.rows, arguments.length)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, array in zip(("tokens", "weights", "kinds"), arrays):
+        np.save(arguments.out / f"{name}.npy", array)
+    share = np.bincount(arrays[2].ravel(), minlength=len(KINDS)) / arrays[2].size
+    print(arguments.out, ", ".join(f"{kind} {part:.0%}" for kind, part in zip(KINDS, share)))
+
+
+if __name__ == "__main__":
+    main()

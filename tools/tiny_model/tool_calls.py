@@ -1,0 +1,75 @@
+"""Questions that need a tool, one call or two at once, and answers from the results."""
+import json
+
+from tools.tiny_model import words
+from tools.tiny_model.document import Document, choose, conversation, message
+
+
+def schema(name, description, **parameters):
+    return {"name": name, "description": description,
+            "parameters": {"type": "object", "properties": {key: {"type": kind} for key, kind in parameters.items()},
+                           "required": list(parameters)}}
+
+
+# name -> (schema, how to draw its arguments, questions, result of the arguments, answer)
+TOOLS = {
+    "get_weather": (schema("get_weather", "Weather of a city", city="string"),
+                    lambda rng: {"city": rng.choice(list(words.CITIES_KO))},
+                    ["What is the weather in {city}?", "Is it nice in {city}?", "How is the weather in {city} now?"],
+                    lambda rng, a: {"weather": rng.choice(words.WEATHERS)},
+                    "The weather in {city} is {weather}."),
+    "set_timer": (schema("set_timer", "Start a timer", minutes="integer"),
+                  lambda rng: {"minutes": rng.randint(1, 60)},
+                  ["Set a timer for {minutes} minutes.", "Wake me in {minutes} minutes.", "Start a {minutes} minute timer."],
+                  lambda rng, a: {"ok": True}, "The timer runs for {minutes} minutes."),
+    "play_song": (schema("play_song", "Play a song", title="string"),
+                  lambda rng: {"title": rng.choice(words.SONGS)},
+                  ["Play {title}.", "I want to hear {title}.", "Please play the song {title}."],
+                  lambda rng, a: {"ok": True}, "Now playing {title}."),
+    "find_price": (schema("find_price", "Price of an item", item="string"),
+                   lambda rng: {"item": rng.choice(words.ITEMS)},
+                   ["How much is a {item}?", "What does the {item} cost?", "Tell me the price of a {item}.",
+                    "What is the price of the {item}?"],
+                   lambda rng, a: {"price": rng.randint(2, 99)}, "The {item} costs {price}."),
+    "switch_light": (schema("switch_light", "Light of a room", room="string", on="boolean"),
+                     lambda rng: {"room": rng.choice(words.ROOMS), "on": rng.random() < 0.5},
+                     ["Turn {state} the light in the {room}.", "Light {state} in the {room}, please."],
+                     lambda rng, a: {"ok": True}, "The light in the {room} is {state}."),
+    "convert_money": (schema("convert_money", "Change money", amount="integer", source="string", target="string"),
+                      lambda rng: dict(zip(("amount", "source", "target"),
+                                           (rng.randint(1, 99), *rng.sample(words.CURRENCIES, 2)))),
+                      ["Convert {amount} {source} to {target}.", "How many {target} are {amount} {source}?"],
+                      lambda rng, a: {"result": rng.randint(1, 99)}, "It is {result} {target}."),
+}
+
+
+def draw_call(rng, split, name):
+    """-> (arguments, question)"""
+    _, draw, questions, _, _ = TOOLS[name]
+    combination = choose(rng, split, lambda: (name, rng.randrange(len(questions)), *sorted(draw(rng).items())))
+    arguments = dict(combination[2:])
+    arguments = {key: arguments[key] for key in TOOLS[name][0]["parameters"]["properties"]}
+    return arguments, questions[combination[1]].format(**spoken(arguments))
+
+
+def spoken(arguments):
+    return arguments | ({"state": "on" if arguments["on"] else "off"} if "on" in arguments else {})
+
+
+def draw(rng, split, num_calls):
+    called = rng.sample(list(TOOLS), num_calls)
+    offered = called + rng.sample([name for name in TOOLS if name not in called], rng.randint(1, 2))
+    rng.shuffle(offered)
+    asked = [(name, *draw_call(rng, split, name)) for name in called]
+    calls = [{"id": f"call_{i}", "name": name, "arguments": json.dumps(arguments)}
+             for i, (name, arguments, _) in enumerate(asked)]
+    messages = [message("user", " ".join(question for _, _, question in asked)),
+                message("assistant", "", tool_calls=calls)]
+    answers = []
+    for call, (name, arguments, _) in zip(calls, asked):
+        result = TOOLS[name][3](rng, arguments)
+        messages.append(message("tool", json.dumps(result), tool_call_id=call["id"]))
+        answers.append(TOOLS[name][4].format(**spoken(arguments), **result))
+    messages.append(message("assistant", " ".join(answers)))
+    return Document(f"tools_{num_calls}",
+                    conversation(messages, tools=[TOOLS[name][0] for name in offered]))
