@@ -46,7 +46,7 @@ struct OpenedModel {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<LoadedModel> model;
 };
-// `verbose` prints the memory plan and a progress line to stderr.
+// `verbose` prints the memory plan to stderr.
 Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose);
 
 // A line on stderr that is drawn over while `done` grows and gone when it is `total`. Nothing where

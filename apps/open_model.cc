@@ -79,7 +79,7 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
       .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
   options.engram_token_map = engram_token_map(*opened.tokenizer);
   ProgressLine line("loading");
-  if (verbose) options.progress = [&](uint64_t done, uint64_t total) { line.show(done, total); };
+  options.progress = [&](uint64_t done, uint64_t total) { line.show(done, total); };
   TRY_ASSIGN(opened.model, LoadedModel::load(checkpoint, std::move(options)));
   if (verbose) fmt::print(stderr, "memory plan:\n{}", to_string(opened.model->plan()));
   return opened;

@@ -68,18 +68,19 @@ Result<void> print_answer(EventStream& events, std::shared_ptr<const Tokenizer> 
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
+  ProgressLine line("prompt");
   double first_token_s = 0;
   int64_t tokens = 0;
   for (;;) {
     const std::optional<RequestEvent> event = events.next(std::chrono::milliseconds(200));
     if (!event) continue;
     if (const auto* progress = std::get_if<ProgressEvent>(&*event)) {
-      fmt::print(stderr, "\rprompt {}/{} tokens", progress->processed_tokens,
-                 progress->prompt_tokens);
+      line.show(static_cast<uint64_t>(progress->processed_tokens),
+                static_cast<uint64_t>(progress->prompt_tokens));
     } else if (const auto* token = std::get_if<TokenEvent>(&*event)) {
       if (tokens++ == 0) {
         first_token_s = seconds();
-        fmt::print(stderr, "\r\033[K");
+        line.show(1, 1);
       }
       fmt::print("{}", detokenizer.push(token->token));
       std::fflush(stdout);
