@@ -4,15 +4,10 @@
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "model/tensor_alignment.h"
 
 namespace yeoul {
 namespace {
-
-constexpr uint64_t kAlignment = 64;
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::string prefix_of(const ModelConfig& config, int32_t layer) {
   const int32_t layers = config.num_hidden_layers;
@@ -29,7 +24,8 @@ int32_t experts_of(const ModelConfig& config, int32_t layer) {
 uint64_t ExpertStore::total_bytes(const Checkpoint& checkpoint) {
   uint64_t total = 0;
   for (const TensorEntry& entry : checkpoint.tensors()) {
-    if (entry.name.find(".ffn.experts.") != std::string::npos) total += aligned(entry.num_bytes);
+    if (entry.name.find(".ffn.experts.") != std::string::npos)
+      total += aligned_bytes(entry.num_bytes);
   }
   return total;
 }
@@ -54,7 +50,7 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
         TRY_ASSIGN(parts[1].entry, checkpoint->find(name + ".scale"));
         for (size_t p = 0; p < 2; ++p) {
           parts[p].memory = next;
-          next += aligned(parts[p].entry->num_bytes);
+          next += aligned_bytes(parts[p].entry->num_bytes);
         }
         *weights[w] = {WeightFormat::kFp4, parts[0].memory,
                        reinterpret_cast<const uint8_t*>(parts[1].memory), parts[0].entry->shape[0],

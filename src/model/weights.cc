@@ -8,15 +8,10 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "model/tensor_alignment.h"
 
 namespace yeoul {
 namespace {
-
-constexpr uint64_t kAlignment = 64;
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // Not held by Weights: experts have their store, tables stay in the file, images are not served
 // yet.
@@ -64,7 +59,7 @@ class WeightsLoader {
   Result<std::byte*> tensor(const std::string& name) {
     TRY_ASSIGN(const TensorEntry* entry, checkpoint_.find(name));
     std::byte* memory = weights_.arena_.get() + used_;
-    used_ += aligned(entry->num_bytes);
+    used_ += aligned_bytes(entry->num_bytes);
     CHECK(used_ <= arena_len_);
     TRY(checkpoint_.read(*entry, {memory, entry->num_bytes}));
     if (progress_) progress_(used_, arena_len_);
@@ -192,7 +187,7 @@ class WeightsLoader {
 uint64_t Weights::resident_bytes(const Checkpoint& checkpoint) {
   uint64_t total = 0;
   for (const TensorEntry& entry : checkpoint.tensors()) {
-    if (is_resident(entry.name)) total += aligned(entry.num_bytes);
+    if (is_resident(entry.name)) total += aligned_bytes(entry.num_bytes);
   }
   return total;
 }
