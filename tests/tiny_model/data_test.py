@@ -121,6 +121,21 @@ class Rows(unittest.TestCase):
         ids = [0, 5, 30, 7, 8, 40, 30, 1, 5, 40]  # begin, user, value, assistant, </think>, answer, end
         self.assertEqual(generate.weights_of(ids, {30}, Encoder), [1, 1, 1, 1, 1, 10, 40, 10, 1, 1])
 
+    def test_a_tokenizer_replaced_meanwhile_changes_neither_ids_nor_weights(self):
+        talk = [{"messages": [{"role": "user", "content": ["Anna color: red"]}], "effort": 0}]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tokenizer.json"
+            path.write_bytes((ROOT / "models/tiny-random/tokenizer.json").read_bytes())
+            encoder = generate.Encoder(TEXT_CHAT, path)
+            before = encoder.encode(talk)
+            changed = json.loads(path.read_text(encoding="utf-8"))
+            vocab = changed["model"]["vocab"]
+            used, other = [entry for entry, i in vocab.items() if i in before[0]][:2]
+            vocab[used], vocab[other] = vocab[other], vocab[used]
+            path.write_text(json.dumps(changed, ensure_ascii=False), encoding="utf-8")
+            self.assertNotEqual(generate.Encoder(TEXT_CHAT, path).encode(talk), before)
+            self.assertEqual(encoder.encode(talk), before)
+
     @staticmethod
     def generate(folder):
         import numpy as np

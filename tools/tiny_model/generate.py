@@ -14,6 +14,7 @@ import json
 import pathlib
 import random
 import subprocess
+import tempfile
 
 import numpy as np
 
@@ -25,13 +26,18 @@ BATCH = 256  # documents for one exchange with the encoder
 
 
 class Encoder:
-    """The engine's encoder behind a pipe."""
+    """The engine's encoder behind a pipe, which starts anew for every batch. Both sides read one
+    private copy: a tokenizer trained again meanwhile must not give ids of two vocabularies."""
 
     def __init__(self, program, tokenizer):
-        data = json.loads(pathlib.Path(tokenizer).read_text(encoding="utf-8"))
+        text = pathlib.Path(tokenizer).read_bytes()
+        self.copy = tempfile.NamedTemporaryFile(suffix=".json")  # lives as long as the encoder
+        self.copy.write(text)
+        self.copy.flush()
+        data = json.loads(text)
         self.vocab = data["model"]["vocab"]
         self.markers = {token["content"]: token["id"] for token in data["added_tokens"]}
-        self.command = [str(program), str(tokenizer)]
+        self.command = [str(program), self.copy.name]
 
     def encode(self, conversations):
         lines = "\n".join(json.dumps(c, ensure_ascii=False) for c in conversations) + "\n"
