@@ -74,13 +74,12 @@ def draw_outside(rng, split):
 
 
 def draw_json(rng, split):
-    def combination():
-        return (rng.choice(words.NAMES["en"]), rng.randint(5, 90),
-                *(rng.choice(words.FACTS["en"][key]) for key in ("city", "color", "pet")))
-    name, age, city, color, pet = choose(rng, split, combination)
-    fields = {"name": name, "age": age, "city": city, "color": color, "pet": pet}
-    keys = ["name", *rng.sample(list(fields)[1:], rng.randint(1, 4))]
-    wanted = {key: fields[key] for key in keys}
+    def shown():
+        fields = {"age": rng.randint(5, 90)} | {
+            key: rng.choice(words.FACTS["en"][key]) for key in ("city", "color", "pet")}
+        keys = rng.sample(list(fields), rng.randint(1, 4))
+        return (("name", rng.choice(words.NAMES["en"])), *((key, fields[key]) for key in keys))
+    wanted = dict(choose(rng, split, shown))
     ask = "Give JSON: " + ", ".join(f"{key} {value}" for key, value in wanted.items())
     return Document("json", conversation([message("user", ask), message("assistant", json.dumps(wanted))]))
 

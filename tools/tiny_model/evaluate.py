@@ -119,13 +119,16 @@ def tools(num_calls):
             return None
 
     def measure(server, rng, count):
-        questions = []
-        for _ in range(count):
+        questions = {}  # by what is asked: no question counts twice
+        for _ in range(100 * count):
             talk = tool_calls.draw(rng, "held", num_calls).conversation
             expected = sorted((call["name"], json.dumps(json.loads(call["arguments"]), sort_keys=True))
                               for call in talk["messages"][1]["tool_calls"])
-            questions.append((talk, 1, expected))
-        return score(server, questions, lambda message, expected: calls_of(message) == expected)
+            questions[talk["messages"][0]["content"][0]] = (talk, 1, expected)
+            if len(questions) == count:
+                return score(server, list(questions.values()),
+                             lambda message, expected: calls_of(message) == expected)
+        raise RuntimeError(f"only {len(questions)} different questions for {num_calls} calls")
     return measure
 
 

@@ -33,14 +33,17 @@ FACTS = {
     },
 }
 
-ITEMS = "lamp chair table clock mirror pillow carpet basket bottle candle ladder hammer".split()
-SONGS = "Sunrise Rainfall Moonlight Harbor Winter Garden Thunder Meadow River Candle Autumn Lantern Island Echo".split()
-ROOMS = "kitchen bedroom bathroom garage hallway office attic cellar".split()
+ITEMS = ("lamp chair table clock mirror pillow carpet basket bottle candle ladder hammer kettle blanket umbrella wallet "
+         "backpack guitar camera helmet shovel bucket vase towel scarf jacket notebook pencil ruler kite").split()
+SONGS = ("Sunrise Rainfall Moonlight Harbor Winter Garden Thunder Meadow River Candle Autumn Lantern Island Echo Horizon "
+         "Snowfall Firefly Orchard Canyon Tide Comet Willow Ember Mirage Breeze").split()
+ROOMS = "kitchen bedroom bathroom garage hallway office attic cellar library pantry balcony lobby nursery studio".split()
 CURRENCIES = "dollars euros won yen pounds francs".split()
 WEATHERS = "sunny cloudy rainy windy snowy foggy".split()
 WEATHERS_KO = {"sunny": "맑음", "cloudy": "흐림", "rainy": "비", "windy": "바람", "snowy": "눈", "foggy": "안개"}
 CITIES_KO = {"Seoul": "서울", "Rome": "로마", "Paris": "파리", "Tokyo": "도쿄", "Berlin": "베를린", "London": "런던",
-             "Madrid": "마드리드", "Oslo": "오슬로"}
+             "Madrid": "마드리드", "Oslo": "오슬로", "Cairo": "카이로", "Lima": "리마", "Delhi": "델리",
+             "Dublin": "더블린", "Vienna": "빈", "Prague": "프라하"}
 
 OUTSIDE = {
     "en": "the moon,black holes,the stock market,quantum physics,the last election,ancient Egypt,"
