@@ -65,6 +65,27 @@ inline __m512i spread_control() {
   return _mm512_inserti32x4(c, lane(3), 3);
 }
 
+// The same from four words in one instruction: byte 3 of a dword takes bits 7..1 of its exponent,
+// byte 2 the last bit above seven zeros, the others zeros (the words' upper bytes are zero).
+inline __m512 spread_words(const uint16_t* words, __m512i control) {
+  int64_t four;
+  __builtin_memcpy(&four, words, 8);
+  return _mm512_castsi512_ps(_mm512_multishift_epi64_epi8(control, _mm512_set1_epi64(four)));
+}
+
+inline __m512i word_control() {
+  const auto lane = [](int g) {
+    const auto high = static_cast<uint32_t>(16 * g + 1),
+               low = static_cast<uint32_t>(16 * g + 57) & 63;
+    const auto zeros = static_cast<uint32_t>(16 * g + 8);
+    return _mm_set1_epi32(static_cast<int>(high << 24 | low << 16 | zeros << 8 | zeros));
+  };
+  __m512i c = _mm512_castsi128_si512(lane(0));
+  c = _mm512_inserti32x4(c, lane(1), 1);
+  c = _mm512_inserti32x4(c, lane(2), 2);
+  return _mm512_inserti32x4(c, lane(3), 3);
+}
+
 // The last, partial block of some rows, filled with zeros: code 0 is zero in every format.
 template <int kOutputs>
 struct Tails {
@@ -134,8 +155,8 @@ inline void fp8_row(const uint8_t* const* rows, int64_t ahead, const uint16_t* x
 // an accumulator; a group that a partial block lacks repeats the one before in its lane.
 struct SegmentScales {
   alignas(64) uint8_t now[64];
-  alignas(
-      64) uint8_t quotients[64];  // exponents of scale[g - 4] / scale[g]; the first four are one
+  // Exponents of scale[g - 4] / scale[g]; the first four are one.
+  alignas(64) uint16_t quotients[64];
 
   // False: one of them is not plain.
   bool load(const uint8_t* scales, int64_t groups) {
@@ -146,7 +167,9 @@ struct SegmentScales {
     const __m512i here = _mm512_mask_loadu_epi8(before, valid, scales);
     const __m512i quotient = _mm512_add_epi8(_mm512_sub_epi8(before, here), one);
     _mm512_store_si512(now, here);
-    _mm512_store_si512(quotients, _mm512_mask_mov_epi8(quotient, first, one));
+    const __m512i kept = _mm512_mask_mov_epi8(quotient, first, one);
+    _mm512_store_si512(quotients, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(kept)));
+    _mm512_store_si512(quotients + 32, _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(kept, 1)));
     const __m512i above =
         _mm512_sub_epi8(here, _mm512_set1_epi8(static_cast<char>(kPlainScaleMin)));
     return _mm512_mask_cmpgt_epu8_mask(valid, above,
@@ -159,6 +182,7 @@ inline bool fp4_row(const uint8_t* const* rows, int64_t ahead, const uint8_t* co
                     const uint16_t* x, int64_t begin, int64_t end, float* out) {
   const __m512i table = _mm512_load_si512(kTables.nibble);
   const __m512i control = spread_control();
+  const __m512i words = word_control();
   SegmentScales segment[kOutputs];
   __m512 sums[kOutputs];
   bool plain = true;
@@ -177,8 +201,8 @@ inline bool fp4_row(const uint8_t* const* rows, int64_t ahead, const uint8_t* co
           const uint8_t* bytes = at[o] + offset;
           _mm_prefetch(reinterpret_cast<const char*>(bytes + ahead), _MM_HINT_T0);
           const __m512i codes = _mm512_loadu_si512(bytes);
-          const uint8_t* quotients = segment[o].quotients + (k - begin) / kGroup;
-          __m512 s = _mm512_mul_ps(sums[o], spread_scales(quotients, control));
+          const uint16_t* quotients = segment[o].quotients + (k - begin) / kGroup;
+          __m512 s = _mm512_mul_ps(sums[o], spread_words(quotients, words));
           s = step(s, x0, _mm512_permutexvar_epi16(codes, table));
           s = step(s, x1, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table));
           s = step(s, x2, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), table));
