@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slice_speed.sh [NAME...]: measures decode_slice and prefill_slice on a slice of the release at true
-# widths (4 layers, 16 experts, 2.7 GiB), which it makes first where it is missing.
+# slice_speed.sh [NAME...]: measures decode_slice and prefill_slice on a slice of the release at
+# true widths (4 layers, 16 experts, 2.7 GiB), which it makes first where it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 slice=build/slice-checkpoint
