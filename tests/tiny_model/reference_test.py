@@ -46,6 +46,31 @@ class Reference(unittest.TestCase):
             checked += len(expected)
         self.assertGreater(checked, 100)
 
+    def test_the_window_in_blocks_gives_the_heads_and_gradients_of_the_whole_window(self):
+        generator = torch.Generator().manual_seed(4)
+        reach = self.model.text["sliding_window"]
+        length, rows = 4 * reach, 2 * reach
+        shapes = ((2, length, 3, 32), (2, length, 32), (2, rows, 32))
+        heads, window, far = (torch.randn(s, generator=generator) for s in shapes)
+        sink = torch.randn(3, generator=generator)
+        visible = (torch.arange(rows) < (torch.arange(length)[:, None] + 1) // 2)[None]
+        self.model.rounding = model.Rounding()
+        whole = model.Model(dict(self.model.text), self.model.weights)
+        whole.attend_blocked = None  # must not be needed where T is no multiple of the window
+        for given, seen in ((far, visible), (None, None)):
+            results = []
+            for cut, own in ((0, self.model), (1, whole)):
+                inputs = [heads[:, :length - cut].clone().requires_grad_(),
+                          window[:, :length - cut].clone().requires_grad_()]
+                o, weights = own.attend(*inputs, given,
+                                        None if seen is None else seen[:, :length - cut], sink)
+                o[:, :length - 1].sin().sum().backward()
+                results.append([o[:, :length - 1], *(i.grad[:, :length - 1] for i in inputs)])
+                if given is not None:
+                    results[-1].append(weights[:, :length - 1, :, -rows:])
+            for blocked, plain in zip(*results):
+                torch.testing.assert_close(blocked, plain, rtol=1e-4, atol=1e-5)
+
     def test_the_comparison_notices_a_missing_quantisation(self):
         case = json.loads((CASES / "len037_candidates" / "case.json").read_text())
         tokens = torch.tensor([case["tokens"]])

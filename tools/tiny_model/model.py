@@ -300,6 +300,8 @@ class Model:
         batch, length, count, width = heads.shape
         flat = heads.reshape(batch, length * count, width)
         reach = self.text["sliding_window"]
+        if not self.rounding.exact and length % reach == 0 and length > 2 * reach:
+            return self.attend_blocked(heads, window, rows, visible, sink)
         position = torch.arange(length)
         distance = position[:, None] - position[None]
         near = (distance >= 0) & (distance < reach)
@@ -315,6 +317,35 @@ class Model:
         weights = attention_weights(z.view(batch, length, count, -1) + bias, sink)
         o = weights.reshape(batch, length * count, -1) @ keys
         return o.view(heads.shape), weights
+
+    def attend_blocked(self, heads, window, rows, visible, sink):
+        """attend for T a multiple of the window W: a block of W queries sees its own and the
+        previous block of the window's keys, so the cost of the window does not grow with T.
+
+        -> heads, weights [B, T, H, 2W + R]."""
+        batch, length, count, width = heads.shape
+        reach = self.text["sliding_window"]
+        blocks = length // reach
+        own = window.unflatten(1, (blocks, reach))
+        before = torch.nn.functional.pad(own, (0, 0, 0, 0, 1, 0))[:, :-1]
+        near_keys = torch.cat((before, own), 2)                             # [B, blocks, 2W, D]
+        flat = (heads * width**-0.5).reshape(batch, blocks, reach * count, width)
+        distance = (torch.arange(reach)[:, None] + reach - torch.arange(2 * reach)[None]).repeat(
+            blocks, 1)
+        started = torch.arange(length)[:, None] - distance >= 0
+        mask = ((distance >= 0) & (distance < reach) & started)[None]
+        z = (flat @ near_keys.mT).reshape(batch, length, count, -1)
+        if rows is not None:
+            far = flat.reshape(batch, length * count, width) @ rows.mT
+            z = torch.cat((z, far.view(batch, length, count, -1)), -1)
+            mask = torch.cat((mask.expand(len(visible), -1, -1), visible), -1)
+        weights = attention_weights(z + torch.where(mask, 0.0, -math.inf)[:, :, None], sink)
+        near = weights[..., :2 * reach].reshape(batch, blocks, reach * count, -1)
+        o = (near @ near_keys).view(heads.shape)
+        if rows is not None:
+            far = weights[..., 2 * reach:].reshape(batch, length * count, -1)
+            o = o + (far @ rows).view(heads.shape)
+        return o, weights
 
     def slots(self, mask):
         """mask [B, T, T (window) + R (rows)] -> place of every key in its query's list: the window
@@ -375,7 +406,7 @@ class Model:
             visible = selection.visible if self.sparse else causal[None]
         o, weights = self.attend(heads, window, rows, visible, self.weights[p + "attn_sink"])
         if scores is not None and self.index_loss:
-            selection.losses.append(index_divergence(scores, weights[..., length:], visible))
+            selection.losses.append(index_divergence(scores, weights[..., -count:], visible))
         o = self.rotated(o, [table[0][:, None], -table[1][:, None]])
         return self.output(o, p)
 
