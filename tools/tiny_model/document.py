@@ -5,7 +5,7 @@ import hashlib
 
 @dataclasses.dataclass
 class Document:
-    kind: str            # one of dialogues.KINDS
+    kind: str            # one of generate.KINDS
     conversation: dict   # the form that tests/property/text/text_chat.cc reads
     values: tuple = ()   # words of answers that carry the point: recalled values, digits of sums
 

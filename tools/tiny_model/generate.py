@@ -2,12 +2,14 @@
 """Writes training rows: documents in the chat format, packed one behind the other.
 
     python3 -m tools.tiny_model.generate TEXT_CHAT TOKENIZER OUT --length 256 --rows 4000 --seed 1
-        [--mix early|main] [--split train|held]
+        [--mix early|main] [--split train|held] [--text TEXT_JSONL]
 
 TEXT_CHAT is the engine's own encoder (the test program text_chat), so that what is trained is what
 is served. OUT/tokens.npy uint16 [rows, length]; weights.npy uint8 [rows, length], tenths of the
 loss of predicting that token (1 in prompts, 10 in answers, 40 for what is recalled); kinds.npy
-uint8 [rows, length], the position in dialogues.KINDS. Equal arguments give equal files.
+uint8 [rows, length], the position in KINDS. With --text (what running_text.py wrote) one document
+in a hundred is a passage, without a marker of the chat but begin and end. Equal arguments give
+equal files.
 """
 import argparse
 import json
@@ -18,9 +20,11 @@ import tempfile
 
 import numpy as np
 
-from tools.tiny_model import dialogues
+from tools.tiny_model import dialogues, running_text
+from tools.tiny_model.document import Document, conversation, message
 
-KINDS = list(dialogues.KINDS)
+KINDS = [*dialogues.KINDS, "text"]
+TEXT_SHARE = 0.01  # of the documents
 PROMPT, ANSWER, VALUE = 1, 10, 40
 BATCH = 256  # documents for one exchange with the encoder
 
@@ -70,12 +74,27 @@ def weights_of(ids, value_ids, encoder):
     return weights
 
 
+def draw(rng, arguments, passages):
+    if passages and rng.random() < TEXT_SHARE:
+        return Document("text", conversation([message("user", rng.choice(passages))]))
+    return dialogues.draw(rng, arguments.split, int(arguments.length * rng.uniform(0.4, 1)), arguments.mix)
+
+
+def running_ids(ids, encoder):
+    """A question's text alone: begin, <User>, text, <Assistant>, </think> -> begin, text, end."""
+    return [ids[0], *ids[2:-2], encoder.markers["<｜end▁of▁sentence｜>"]]
+
+
 def documents(rng, encoder, arguments):
     """-> ids, weights, kind of one document after the other, without end."""
+    passages = running_text.load(arguments.text, arguments.split) if arguments.text else []
     while True:
-        drawn = [dialogues.draw(rng, arguments.split, int(arguments.length * rng.uniform(0.4, 1)), arguments.mix)
-                 for _ in range(BATCH)]
+        drawn = [draw(rng, arguments, passages) for _ in range(BATCH)]
         for document, ids in zip(drawn, encoder.encode([d.conversation for d in drawn])):
+            if document.kind == "text":
+                ids = running_ids(ids, encoder)
+                yield ids, [PROMPT] + [ANSWER] * (len(ids) - 1), KINDS.index("text")
+                continue
             values = encoder.word_ids(document.values) if document.kind == "recall" else set()
             ids = ids[:-2]  # without the header of a next answer
             yield ids, weights_of(ids, values, encoder), KINDS.index(document.kind)
@@ -109,6 +128,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--mix", choices=("early", "main"), default="main")
     parser.add_argument("--split", choices=("train", "held"), default="train")
+    parser.add_argument("--text", type=pathlib.Path, help="passages that running_text.py wrote")
     arguments = parser.parse_args()
     rng = random.Random(f"{arguments.split} {arguments.mix} {arguments.length} {arguments.seed}")
     encoder = Encoder(arguments.text_chat, arguments.tokenizer)

@@ -2,6 +2,7 @@
 """Trains the tokenizer of the small checkpoint: byte-level BPE behind the release's split patterns.
 
     python3 -m tools.tiny_model.tokenizer_training OUT/tokenizer.json [--size 4096] [--seed 1]
+        [--text TEXT_JSONL]
 
 ids 0..2 begin, end, padding; 3..258 the bytes; then merges; the last 16 the other markers under
 the names they have in the release. Digits never merge: numbers are spelled digit by digit.
@@ -12,7 +13,7 @@ import pathlib
 import random
 import re
 
-from tools.tiny_model import dialogues, words
+from tools.tiny_model import dialogues, running_text, words
 
 FIRST_MARKERS = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"]
 LAST_MARKERS = ["<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "｜DSML｜",
@@ -30,7 +31,7 @@ def byte_alphabet():
     return {byte: chr(byte) for byte in keep} | {byte: chr(256 + i) for i, byte in enumerate(others)}
 
 
-def training_text(seed):
+def training_text(seed, passages):
     """Lines of what the model will read, without digits."""
     rng = random.Random(seed)
     lines = []
@@ -43,6 +44,7 @@ def training_text(seed):
             lines += [call["arguments"] for call in message.get("tool_calls", [])]
         for tool in document.conversation.get("tools", []):
             lines.append(json.dumps(tool, ensure_ascii=False))
+    lines += passages
     lines += [FORMAT_TEXT] * 200
     return [re.sub(r"\d", "", line) for line in lines]
 
@@ -58,7 +60,7 @@ You MUST strictly follow the above defined tool name and parameter schemas to in
 ## Response Format: You MUST strictly adhere to the following schema to reply: {"type": "object", "properties": {"description": "integer", "required": []}}"""
 
 
-def train(size, seed):
+def train(size, seed, passages):
     """-> merges as pairs of entries, in rank order."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
     tokenizer = Tokenizer(models.BPE())
@@ -68,7 +70,7 @@ def train(size, seed):
     merges = size - len(FIRST_MARKERS) - 256 - LAST_IDS
     trainer = trainers.BpeTrainer(vocab_size=256 + merges, show_progress=False,
                                   initial_alphabet=list(byte_alphabet().values()))
-    tokenizer.train_from_iterator(training_text(seed), trainer)
+    tokenizer.train_from_iterator(training_text(seed, passages), trainer)
     found = json.loads(tokenizer.to_str())["model"]["merges"]
     return [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in found]
 
@@ -100,8 +102,10 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--size", type=int, default=4096, help="ids, markers included")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--text", type=pathlib.Path, help="passages that running_text.py wrote")
     arguments = parser.parse_args()
-    merges = train(arguments.size, arguments.seed)
+    passages = running_text.load(arguments.text, "train") if arguments.text else []
+    merges = train(arguments.size, arguments.seed, passages)
     expected = arguments.size - len(FIRST_MARKERS) - 256 - LAST_IDS
     if len(merges) < expected:  # the text ran out of pairs: a smaller vocabulary, a multiple of 64
         arguments.size = (arguments.size - (expected - len(merges))) // 64 * 64
