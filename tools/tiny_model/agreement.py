@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Teacher-forced agreement of the engine with the PyTorch model on held-out rows.
+
+    python3 -m tools.tiny_model.agreement PROGRAM CHECKPOINT HELD [--tokens 2000] [--exact]
+
+PROGRAM is the `yeoul` program, CHECKPOINT a folder that export.py wrote, HELD a folder of rows that
+generate.py wrote. Both sides read the same files; the PyTorch side rounds where the release has
+FP8 and FP4 and, with --exact, at every BF16 point too (the engine then sums in double and the
+logits must be equal to a few float32 ulps). Prints the row of `make claims`.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+import torch
+
+from tools.tiny_model import engram_hash, model as model_module, read_checkpoint
+
+GOAL = 0.99
+
+
+def engine_logits(program, checkpoint, tokens, accumulate):
+    """-> float32 [T, V] through `yeoul logits`."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "logits.npy"
+        subprocess.run([program, "logits", "--model", checkpoint, "--accumulate", accumulate,
+                        "--threads", "1", "--tokens", ",".join(map(str, tokens)), "--out", out],
+                       check=True, stderr=subprocess.DEVNULL)
+        return np.load(out)
+
+
+@torch.no_grad()
+def model_logits(model, hasher, tokens):
+    batch = torch.from_numpy(tokens.astype(np.int64))[None]
+    return model.logits(model.hidden(batch, hasher.rows(batch))[0]).numpy()
+
+
+def opened(checkpoint, exact):
+    """-> Model with the rounding of the engine, Hasher."""
+    text, weights = read_checkpoint.read(checkpoint)
+    model = model_module.Model(text, weights)
+    model.sparse = model.rounding.quantised = True
+    model.rounding.exact = exact
+    texts = engram_hash.token_texts(pathlib.Path(checkpoint) / "tokenizer.json")
+    return model, engram_hash.Hasher(text, texts)
+
+
+def compare(program, checkpoint, rows, exact):
+    """rows: arrays of token ids -> positions, equal first choices, largest logit difference."""
+    model, hasher = opened(checkpoint, exact)
+    positions, equal, largest = 0, 0, 0.0
+    for row in rows:
+        engine = engine_logits(program, checkpoint, row, "double" if exact else "float")
+        own = model_logits(model, hasher, row)
+        positions += len(row)
+        equal += int((engine.argmax(-1) == own.argmax(-1)).sum())
+        largest = max(largest, float(np.abs(engine - own).max()))
+    return positions, equal, largest
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program")
+    parser.add_argument("checkpoint")
+    parser.add_argument("held", type=pathlib.Path)
+    parser.add_argument("--tokens", type=int, default=2000)
+    parser.add_argument("--exact", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    held = np.load(arguments.held / "tokens.npy")
+    rows = held[:-(-arguments.tokens // held.shape[1])]
+    positions, equal, largest = compare(arguments.program, arguments.checkpoint, rows,
+                                        arguments.exact)
+    share = equal / positions
+    print(json.dumps({"name": "tiny_agreement", "value": round(share, 5), "unit": "share",
+                      "goal": f">= {GOAL}", "holds": share >= GOAL, "positions": positions,
+                      "largest_logit_difference": largest}))
+
+
+if __name__ == "__main__":
+    main()
