@@ -14,7 +14,7 @@ import pathlib
 import numpy as np
 import torch
 
-from tools.tiny_model import agreement, dialogues, drafter, train
+from tools.tiny_model import agreement, drafter, generate, train
 
 BOS, EOS = 0, 1
 CLAIMS = {"tiny_dspark_dialogue": (("dialogue_en", "dialogue_ko"), 2.2),
@@ -89,7 +89,7 @@ def accepted_lengths(model, hasher, tokens, answers):
 
 def measure(model, hasher, rows, count, new_tokens, batch=16):
     """-> {name of kind: tokens gained by each pass} on held-out questions."""
-    names, gained = list(dialogues.KINDS), {}
+    names, gained = generate.KINDS, {}
     chosen = questions(rows, count)
     for start in range(0, len(chosen), batch):
         part = chosen[start:start + batch]
