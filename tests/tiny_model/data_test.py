@@ -18,9 +18,9 @@ from tools.tiny_model import dialogues, generate, recall, sums, tool_calls, word
 TEXT_CHAT = None
 
 
-def drawn(split, count, seed=1, budget=500):
+def drawn(split, count, seed=1, length=700):
     rng = random.Random(seed)
-    return [dialogues.draw(rng, split, budget) for _ in range(count)]
+    return [dialogues.draw(rng, split, length) for _ in range(count)]
 
 
 class Splits(unittest.TestCase):
@@ -114,6 +114,35 @@ class Rows(unittest.TestCase):
             self.assertEqual(set(weights.ravel().tolist()), {generate.PROMPT, generate.ANSWER})
             self.assertTrue((tokens[0, 0] == 0).all())  # every row begins a conversation
             self.assertTrue((weights[tokens == 0] == generate.PROMPT).all())
+
+    def test_documents_are_whole_where_shorter_ones_can_fill_the_row(self):
+        lengths = [9, 50, 30, 60, 8, 101, 40, 2] * 40  # 101 is longer than a row
+        stream = (([1] + [7] * (length - 1), [10] * length, length) for length in lengths)
+        tokens, weights, kinds = generate.pack(stream, 12, 100)
+        self.assertTrue((weights == 10).all())
+        self.assertTrue((tokens[:, 0] == 1).all())
+        self.assertFalse((kinds == 101).any())
+        for length in (9, 50, 30, 60, 8, 40):
+            self.assertGreater((kinds == length).sum(), 0)
+            self.assertEqual((kinds == length).sum(), length * ((kinds == length) & (tokens == 1)).sum())
+
+    def test_short_kinds_do_not_fade_as_rows_get_longer(self):
+        encoder = generate.Encoder(TEXT_CHAT, ROOT / "models/tiny-random/tokenizer.json")
+
+        def share(mix, length):
+            rng = random.Random(9)
+            documents = [dialogues.draw(rng, "train", length, mix) for _ in range(1000)]
+            sizes = [len(ids) for ids in encoder.encode([d.conversation for d in documents])]
+            short = sum(n for d, n in zip(documents, sizes) if d.kind.startswith("arithmetic"))
+            return short / sum(sizes)
+        for mix in ("early", "main"):
+            self.assertGreater(share(mix, 1024), 0.6 * share(mix, 256), mix)
+
+    def test_recall_reaches_as_far_back_as_a_row_is_long(self):
+        rng = random.Random(10)
+        encoder = generate.Encoder(TEXT_CHAT, ROOT / "models/tiny-random/tokenizer.json")
+        talks = [recall.draw(rng, "train", 1000).conversation for _ in range(60)]
+        self.assertGreater(max(len(ids) for ids in encoder.encode(talks)), 900)
 
     def test_recalled_values_weigh_most_and_the_choice_to_think_is_the_prompts(self):
         class Encoder:

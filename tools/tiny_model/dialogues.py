@@ -84,11 +84,13 @@ def draw_json(rng, split):
     return Document("json", conversation([message("user", ask), message("assistant", json.dumps(wanted))]))
 
 
-# kind -> (tokens a document needs at least, weight in the early mix, weight in the main mix)
+# kind -> (tokens the shortest document has, tokens of a usual one, None: 3/4 of what is asked for;
+#          percent of the tokens in the early mix, in the main mix)
 KINDS = {
-    "dialogue_en": (40, 6, 9), "dialogue_ko": (40, 6, 9), "recall": (90, 52, 30),
-    "arithmetic_think": (100, 14, 16), "arithmetic_plain": (40, 4, 4), "copy": (50, 6, 4), "count": (60, 4, 4),
-    "json": (70, 4, 5), "outside": (40, 4, 3), "tools_1": (330, 6, 12), "tools_2": (420, 4, 10),
+    "dialogue_en": (20, 44, 5, 6), "dialogue_ko": (20, 35, 5, 6), "recall": (40, None, 54, 38),
+    "arithmetic_think": (45, 64, 14, 15), "arithmetic_plain": (15, 30, 3, 2), "copy": (12, 21, 3, 3),
+    "count": (25, 41, 2, 3), "json": (30, 41, 2, 4), "outside": (16, 20, 2, 1), "tools_1": (400, 472, 6, 12),
+    "tools_2": (530, 600, 4, 10),
 }
 
 
@@ -106,8 +108,10 @@ def draw_kind(rng, split, kind, budget):
     return {"count": sums.draw_count, "json": draw_json, "outside": draw_outside}[kind](rng, split)
 
 
-def draw(rng, split, budget, mix="main"):
-    """One document of about at most `budget` tokens."""
-    fitting = [kind for kind, (least, _, _) in KINDS.items() if least <= budget]
-    weights = [KINDS[kind][1 if mix == "early" else 2] for kind in fitting]
+def draw(rng, split, length, mix="main"):
+    """One document for rows of `length` tokens. Long kinds are drawn less often than short ones, so
+    that the percentages are shares of the tokens."""
+    budget = int(length * rng.uniform(0.4, 1))
+    fitting = [kind for kind, (least, *_) in KINDS.items() if least <= length]
+    weights = [KINDS[kind][2 if mix == "early" else 3] / (KINDS[kind][1] or 0.75 * budget) for kind in fitting]
     return draw_kind(rng, split, rng.choices(fitting, weights)[0], budget)

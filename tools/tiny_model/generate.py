@@ -12,6 +12,7 @@ in a hundred is a passage, without a marker of the chat but begin and end. Equal
 equal files.
 """
 import argparse
+import itertools
 import json
 import pathlib
 import random
@@ -27,6 +28,7 @@ KINDS = [*dialogues.KINDS, "text"]
 TEXT_SHARE = 0.01  # of the documents
 PROMPT, ANSWER, VALUE = 1, 10, 40
 BATCH = 256  # documents for one exchange with the encoder
+WAITING = 128  # documents to choose from when a row has little room left
 
 
 class Encoder:
@@ -77,7 +79,7 @@ def weights_of(ids, value_ids, encoder):
 def draw(rng, arguments, passages):
     if passages and rng.random() < TEXT_SHARE:
         return Document("text", conversation([message("user", rng.choice(passages))]))
-    return dialogues.draw(rng, arguments.split, int(arguments.length * rng.uniform(0.4, 1)), arguments.mix)
+    return dialogues.draw(rng, arguments.split, arguments.length, arguments.mix)
 
 
 def running_ids(ids, encoder):
@@ -101,20 +103,25 @@ def documents(rng, encoder, arguments):
 
 
 def pack(stream, rows, length):
-    """Documents behind each other; the last one of a row loses what does not fit."""
+    """The oldest waiting document that still fits goes next, so that answers, which stand at the
+    end, are not cut off. Where none fits, the beginning of the shortest fills the row. What is
+    longer than a row is left out."""
     tokens = np.zeros((rows, length), np.uint16)
     weights, kinds = np.zeros((rows, length), np.uint8), np.zeros((rows, length), np.uint8)
-    row, at = 0, 0
-    for ids, loss, kind in stream:
-        take = min(len(ids), length - at)
-        tokens[row, at:at + take] = ids[:take]
-        weights[row, at:at + take] = loss[:take]
-        kinds[row, at:at + take] = kind
-        at += take
-        if at >= length:
-            row, at = row + 1, 0
-        if row == rows:
-            break
+    fitting = (document for document in stream if len(document[0]) <= length)
+    waiting = list(itertools.islice(fitting, WAITING))
+    for row in range(rows):
+        at = 0
+        while at < length:
+            room = length - at
+            chosen = next((document for document in waiting if len(document[0]) <= room), None)
+            chosen = chosen or min(waiting, key=lambda document: len(document[0]))
+            waiting.remove(chosen)
+            waiting.append(next(fitting))
+            ids, loss, kind = chosen
+            end = min(at + len(ids), length)
+            tokens[row, at:end], weights[row, at:end], kinds[row, at:end] = ids[:room], loss[:room], kind
+            at = end
     return tokens, weights, kinds
 
 

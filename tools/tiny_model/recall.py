@@ -11,7 +11,7 @@ FILLER = {"en": [("How are you?", "I am fine, thank you."), ("Nice weather today
           "ko": [("잘 지내?", "네, 잘 지내요."), ("오늘 날씨가 좋네.", "네, 정말 좋아요."),
                  ("조금 피곤해.", "잠깐 쉬세요."), ("계속하자.", "좋아요."),
                  ("긴 하루였어.", "좋은 하루였기를 바라요."), ("고마워.", "천만에요.")]}
-TOKENS_OF_FACT, TOKENS_OF_TURN = 6, 18  # about
+TOKENS_OF_FACT, TOKENS_OF_TURN = 5, 12  # about
 
 
 def draw_facts(rng, split, language, count):
@@ -42,21 +42,29 @@ def question(rng, language, asked):
     return " ".join(f"{name} {attribute}?" for name, attribute, _ in asked)
 
 
+def draw_questions(rng, facts, most):
+    """Up to `most` lists of one to three facts. No fact comes twice: its first answer would stand
+    nearer than the note."""
+    left = rng.sample(facts, len(facts))
+    questions = []
+    while left and len(questions) < most:
+        count = rng.choice([1, 1, 1, 2, 3])
+        questions.append(left[:count])
+        left = left[count:]
+    return questions
+
+
 def draw(rng, split, budget):
     """A conversation of about `budget` tokens."""
     language = rng.choice(["en", "ko"])
-    num_questions = rng.randint(2, max(2, min(8, budget // 50)))
-    room = budget - 30 - num_questions * TOKENS_OF_TURN
-    num_facts = max(2, min(room // TOKENS_OF_FACT, rng.randint(2, 4 + budget // 40)))
+    num_facts = rng.randint(2, 4 + budget // 25)
     facts = draw_facts(rng, split, language, num_facts)
     notes = rng.choice(NOTES[language]) + "\n" + "\n".join(map(line, facts))
     messages = [message("user", notes), message("assistant", rng.choice(TAKEN[language]))]
-    room -= TOKENS_OF_FACT * len(facts)
-    turns = []
-    for _ in range(max(0, rng.randint(0, max(0, room // TOKENS_OF_TURN)))):
-        turns.append(rng.choice(FILLER[language]))
-    for _ in range(num_questions):
-        asked = rng.sample(facts, min(len(facts), rng.choice([1, 1, 1, 2, 3])))
+    questions = draw_questions(rng, facts, rng.randint(2, max(2, budget // 30)))
+    room = max(0, budget - 30 - TOKENS_OF_FACT * len(facts) - TOKENS_OF_TURN * len(questions)) // TOKENS_OF_TURN
+    turns = [rng.choice(FILLER[language]) for _ in range(rng.choice([room, rng.randint(0, room)]))]
+    for asked in questions:
         turns.insert(rng.randint(0, len(turns)),
                      (question(rng, language, asked), "\n".join(map(line, asked))))
     for user, assistant in turns:

@@ -38,7 +38,7 @@ def training_text(seed, passages):
     for word in words.single_tokens():  # often enough to become one token in either spelling
         lines += [f" {word}", word] * 400
     for _ in range(12000):
-        document = dialogues.draw(rng, "train", budget=400)
+        document = dialogues.draw(rng, "train", length=700)
         for message in document.conversation["messages"]:
             lines += [*message["content"], message.get("reasoning", "")]
             lines += [call["arguments"] for call in message.get("tool_calls", [])]
