@@ -96,6 +96,15 @@ class Truth(unittest.TestCase):
                 for call in calls:
                     self.assertEqual(set(json.loads(call["arguments"])), offered[call["name"]])
 
+    def test_every_kind_answers_with_thinking_on_and_only_sums_have_steps_to_think(self):
+        documents = drawn("train", 1500)
+        self.assertEqual({d.kind for d in documents if d.conversation["effort"]},
+                         set(dialogues.KINDS) - {"arithmetic_plain"})
+        self.assertEqual({d.kind for d in documents if not d.conversation["effort"]},
+                         set(dialogues.KINDS) - {"arithmetic_think"})
+        reasoned = {d.kind for d in documents for m in d.conversation["messages"] if m.get("reasoning")}
+        self.assertEqual(reasoned, {"arithmetic_think"})
+
     def test_words_are_not_in_two_places(self):
         for language in ("en", "ko"):
             names = set(words.NAMES[language])

@@ -94,6 +94,11 @@ KINDS = {
 }
 
 
+# Where thinking is on (clients that say nothing ask for it) and no steps are needed, the reasoning
+# is empty: <think></think>. Sums without steps are for questions without thinking.
+THINKING_SHARE = {"arithmetic_plain": 0}  # of the documents of a kind; the others 0.3
+
+
 def draw_kind(rng, split, kind, budget):
     if kind == "recall":
         return recall.draw(rng, split, budget)
@@ -114,4 +119,7 @@ def draw(rng, split, length, mix="main"):
     budget = int(length * rng.uniform(0.4, 1))
     fitting = [kind for kind, (least, *_) in KINDS.items() if least <= length]
     weights = [KINDS[kind][2 if mix == "early" else 3] / (KINDS[kind][1] or 0.75 * budget) for kind in fitting]
-    return draw_kind(rng, split, rng.choices(fitting, weights)[0], budget)
+    document = draw_kind(rng, split, rng.choices(fitting, weights)[0], budget)
+    if not document.conversation["effort"] and rng.random() < THINKING_SHARE.get(document.kind, 0.3):
+        document.conversation["effort"] = rng.choice([50, 75, 100])  # with nothing to think about
+    return document
