@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The evaluation of the small checkpoint tells right answers from wrong ones."""
+import json
 import pathlib
 import random
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 from tools.tiny_model import evaluate  # noqa: E402
 
 
@@ -44,6 +46,10 @@ class Evaluation(unittest.TestCase):
         for name, (value, unit, goal) in self.measured(Stranger()).items():
             self.assertEqual(value, 6 if unit == "faulty replies" else 0, name)
             self.assertEqual(evaluate.row_of(name, value, 6, unit, goal)["holds"], goal is None, name)
+
+    def test_the_rows_kept_ready_are_those_that_are_measured(self):
+        entry, = json.loads((ROOT / "tools/tiny_model/claims.json").read_text())
+        self.assertEqual(entry["names"], list(evaluate.CLAIMS))
 
     def test_facts_stand_at_least_as_far_behind_as_the_claim_says(self):
         for talk, asked, expected in evaluate.recall_questions(Teacher(), random.Random(2), 250, 4):
