@@ -77,7 +77,7 @@ double normal(uint64_t bits) {
   return (sum - 131070.0) / 37837.2272;
 }
 
-// Codes of FP8 for 16 random bits: tables make a gigabyte a second possible.
+// A stored byte for 16 random bits: one word of random bits then makes four codes.
 using CodeTable = std::array<uint8_t, 65536>;
 
 const CodeTable& normal_e4m3() {

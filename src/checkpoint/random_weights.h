@@ -18,7 +18,7 @@ class RandomWeights {
  public:
   explicit RandomWeights(uint64_t seed) : seed_(seed) {}
 
-  // The stored bytes of `tensor` from `offset` on, a multiple of 8. A gigabyte a second and thread.
+  // The stored bytes of `tensor` from `offset` on, a multiple of 8.
   void fill(const ExpectedTensor& tensor, uint64_t offset, std::span<std::byte> into) const;
 
  private:

@@ -97,13 +97,9 @@ void score(const AttentionHeads& a, const Workspace& w, int64_t slots) {
 
 // BF16 in the upper half of each word; what is too small becomes zero.
 inline __m512i weight_of(__m512 e) {
-  const __m512i u = _mm512_castps_si512(e);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
-  const __mmask16 nan = _mm512_cmp_ps_mask(e, e, _CMP_UNORD_Q);
-  const __m512i rounded = _mm512_mask_or_epi32(sum, nan, u, _mm512_set1_epi32(0x400000));
   const __mmask16 kept = _mm512_cmp_ps_mask(e, _mm512_set1_ps(kWeightMin), _CMP_NLT_UQ);
-  return _mm512_maskz_and_epi32(kept, rounded, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u)));
+  return _mm512_maskz_and_epi32(kept, bf16_in_upper_half(e),
+                                _mm512_set1_epi32(static_cast<int>(0xFFFF0000u)));
 }
 
 void soften(const AttentionHeads& a, const Workspace& w, uint64_t present, int64_t slots) {

@@ -122,14 +122,18 @@ inline __m512 from_bf16(__m256i words) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
 }
 
-// Round to nearest, ties to even; a NaN keeps its upper half, made quiet.
-inline __m256i to_bf16(__m512 x) {
+// The BF16 next to x in the upper half of each word, the lower half undefined: round to nearest,
+// ties to even; a NaN keeps its upper half, made quiet.
+inline __m512i bf16_in_upper_half(__m512 x) {
   const __m512i u = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
   const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  const __m512i rounded = _mm512_mask_or_epi32(sum, nan, u, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+  return _mm512_mask_or_epi32(sum, nan, u, _mm512_set1_epi32(0x400000));
+}
+
+inline __m256i to_bf16(__m512 x) {
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bf16_in_upper_half(x), 16));
 }
 
 inline __m512 round_bf16(__m512 x) {
