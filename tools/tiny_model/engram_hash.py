@@ -10,12 +10,7 @@ import unicodedata
 import numpy as np
 import torch
 
-
-def byte_of_character():
-    """GPT-2's printable stand-in for each byte, inverted."""
-    keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in keep]
-    return {chr(b): b for b in keep} | {chr(256 + i): b for i, b in enumerate(others)}
+from tools.tiny_model.tokenizer_training import byte_alphabet
 
 
 def token_texts(tokenizer_path):
@@ -24,7 +19,7 @@ def token_texts(tokenizer_path):
         tokenizer = json.load(file)
     added = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
     strings = {i: string for string, i in tokenizer["model"]["vocab"].items()} | added
-    to_byte = byte_of_character()
+    to_byte = {character: byte for byte, character in byte_alphabet().items()}
     texts = []
     for i in range(max(strings) + 1):
         string = strings[i]
