@@ -30,7 +30,7 @@ def token_texts(tokenizer_path):
 
 def normalised(text):
     text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
-    text = "".join(c for c in text if unicodedata.category(c) != "Mn").lower()
+    text = "".join(c for c in text if unicodedata.category(c)[0] != "M").lower()
     text = re.sub(r"[ \t\r\n]+", " ", text)
     return text if text == " " else text.strip()
 
