@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "checkpoint/checkpoint_writer.h"
@@ -81,7 +80,8 @@ Result<void> make_checkpoint(const MakeArguments& arguments) {
     TRY_ASSIGN(PlainTokenizer tokenizer, fit_tokenizer(config));
     tokenizer_json = std::move(tokenizer.json);
   }
-  const CheckpointPlan plan = plan_checkpoint(config);
+  CheckpointPlan plan = plan_checkpoint(config);
+  plan.tokenizer_json = std::move(tokenizer_json);
   TRY(parse_config(plan.config_json));  // says what does not fit together
   if (!arguments.is_hollow) TRY(check_space(arguments.directory, plan.num_bytes()));
 
@@ -96,14 +96,6 @@ Result<void> make_checkpoint(const MakeArguments& arguments) {
     };
   }
   TRY(write_checkpoint(plan, arguments.directory, options));
-  if (!tokenizer_json.empty()) {
-    std::ofstream file(arguments.directory + "/tokenizer.json", std::ios::binary);
-    file << tokenizer_json;
-    file.close();
-    if (!file) {
-      return fail(ErrorCode::kUnavailable, arguments.directory + "/tokenizer.json: cannot write");
-    }
-  }
   TRY_ASSIGN(const std::shared_ptr<const Checkpoint> made, Checkpoint::open(arguments.directory));
   fmt::print("{}: {} tensors, {} in {} files\n", arguments.directory, made->totals().num_tensors,
              format_bytes(static_cast<int64_t>(made->totals().num_bytes)), made->shards().size());

@@ -273,6 +273,9 @@ Result<void> write_checkpoint(const CheckpointPlan& plan, const std::string& dir
     done += num_bytes_of(shard);
   }
   TRY(write_text(directory + "/model.safetensors.index.json", index_json(plan)));
+  if (!plan.tokenizer_json.empty()) {
+    TRY(write_text(directory + "/tokenizer.json", plan.tokenizer_json));
+  }
   return write_text(config_path, plan.config_json);
 }
 

@@ -20,6 +20,7 @@ struct PlannedShard {
 // A checkpoint to be written. Plain data: whoever wants another layout edits it.
 struct CheckpointPlan {
   std::string config_json;
+  std::string tokenizer_json;  // empty: none is written
   std::vector<PlannedShard> shards;
 
   uint64_t num_bytes() const;  // of all tensors
@@ -42,10 +43,10 @@ struct WriteOptions {
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress;
 };
 
-// Writes shards, model.safetensors.index.json and, last, config.json into `directory`, which is
-// made if need be: a folder without config.json is one whose writing did not end. Blocks.
-// kInvalidArgument when the folder holds a config.json already, kUnavailable with the system's
-// reason when it cannot be written (no space, ...).
+// Writes shards, model.safetensors.index.json, tokenizer.json and, last, config.json into
+// `directory`, which is made if need be: a folder without config.json is one whose writing did not
+// end. Blocks. kInvalidArgument when the folder holds a config.json already, kUnavailable with the
+// system's reason when it cannot be written (no space, ...).
 Result<void> write_checkpoint(const CheckpointPlan& plan, const std::string& directory,
                               const WriteOptions& options);
 
