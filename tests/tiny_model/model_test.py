@@ -3,7 +3,7 @@
 
     python3 tests/tiny_model/model_test.py YEOUL
 
-Needs torch >= 2.1; a build registers it where YEOUL_TORCH_PYTHON can import that.
+The determinism test of the training: one thread, a few steps, stopped and resumed.
 """
 import os
 import pathlib
@@ -20,7 +20,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from tools.tiny_model import (accepted_length, agreement, config, drafter,  # noqa: E402
-                              engram_hash, export, model, parameters, read_checkpoint, train)
+                              engram_hash, export, model, parameters, quantize,
+                              read_checkpoint, train)
 
 YEOUL = None
 TOKENIZER = ROOT / "models" / "tiny-random" / "tokenizer.json"
@@ -132,6 +133,27 @@ class Exported(unittest.TestCase):
         self.assertEqual((kind, tokens.tolist()), (2, [0, 7, 8]))
 
 
+class Formats(unittest.TestCase):
+    def test_codes_and_values_of_e4m3_are_each_others_inverse(self):
+        codes = torch.arange(256)
+        numbers = codes[(codes & 127) != 127]
+        values = quantize.E4M3_VALUES[numbers]
+        self.assertEqual(values.abs().max(), 448)
+        self.assertTrue(torch.equal(quantize.e4m3_codes(values), numbers.to(torch.uint8)))
+
+    def test_e4m3_rounds_to_the_nearest_value_and_halves_to_the_even_code(self):
+        values = quantize.E4M3_VALUES[:127].double()
+        between = (values[1:] + values[:-1]) / 2
+        even = torch.where(torch.arange(126) % 2 == 0, values[:-1], values[1:]).float()
+        for sign in (1, -1):
+            for rounding in (quantize.e4m3, quantize.e4m3_spelled_out):
+                self.assertTrue(torch.equal(rounding(sign * between.float()), sign * even))
+                for near, nearest in ((1 - 1e-6, values[:-1]), (1 + 1e-6, values[1:])):
+                    found = rounding((sign * between * near).float())
+                    self.assertTrue(torch.equal(found, sign * nearest.float()))
+        self.assertEqual(quantize.e4m3(torch.tensor([1e9]))[0], 448)
+
+
 class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -165,7 +187,7 @@ class Training(unittest.TestCase):
         run = pathlib.Path(tempfile.mkdtemp(dir=self.folder.name))
         for stop in stops:
             self.run_program("train", run, "--no-fuse", "--workers", "1", "--stop-after", str(stop))
-        return run, torch.load(run / "state.pt", weights_only=True)
+        return run, torch.load(run / "state.pt")
 
     def assert_equal_weights(self, one, other):
         for name, value in one["weights"].items():
@@ -180,7 +202,7 @@ class Training(unittest.TestCase):
         first = train.first_state(self.data, 20261201, **SMALL)["weights"]
         self.assertFalse(torch.equal(first["head.weight"], whole["weights"]["head.weight"]))
         self.run_program("drafter", run, "--rows", "T128", "--stop-after", "2")
-        complete = torch.load(run / "complete.pt", weights_only=True)
+        complete = torch.load(run / "complete.pt")
         self.assert_equal_weights(resumed, complete)  # the backbone stays as it was
         self.assertIn("mtp.2.markov_head.head.weight", complete["weights"])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The PyTorch model against the stored logits of the reference: every rounding point, bit for bit.
 
-    YEOUL_TORCH_PYTHON tests/tiny_model/reference_test.py
+    python3 tests/tiny_model/reference_test.py
 """
 import json
 import pathlib

@@ -269,9 +269,9 @@ def main():
     parser.add_argument("--seed", type=int, default=20261202)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    backbone = torch.load(arguments.run / "state.pt", weights_only=True)
+    backbone = torch.load(arguments.run / "state.pt")
     path = arguments.run / "draft.pt"
-    state = (torch.load(path, weights_only=True) if path.exists()
+    state = (torch.load(path) if path.exists()
              else first_draft(backbone["text"], backbone["weights"], arguments.seed))
     hasher = engram_hash.Hasher(backbone["text"],
                                 engram_hash.token_texts(arguments.data / "tokenizer.json"))

@@ -107,7 +107,7 @@ def main():
     parser.add_argument("tokenizer", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     arguments = parser.parse_args()
-    state = torch.load(arguments.state, weights_only=True)
+    state = torch.load(arguments.state)
     text = state["text"] if "mtp.0.attn_norm.weight" in state["weights"] else (
         without_draft(state["text"]))
     total = write_checkpoint(state["weights"], text, arguments.tokenizer, arguments.out)

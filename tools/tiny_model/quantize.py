@@ -2,6 +2,8 @@
 
 Rounding passes gradients straight through. The rules are those of docs/numerics.md.
 """
+import math
+
 import torch
 
 
@@ -16,8 +18,21 @@ def power_of_two_above(t):
     return (exponent << 23).view(torch.float32)
 
 
+# torch has the format since 2.1; before, the same rounding is spelled out.
+E4M3 = getattr(torch, "float8_e4m3fn", None)
+
+
 def e4m3(x):
-    return x.clamp(-448, 448).to(torch.float8_e4m3fn).to(torch.float32)
+    """Nearest e4m3 value, ties to the even code, saturating at 448."""
+    x = x.clamp(-448, 448)
+    return e4m3_spelled_out(x) if E4M3 is None else x.to(E4M3).to(torch.float32)
+
+
+def e4m3_spelled_out(x):
+    """|x| <= 448: three bits behind the leading one, steps of 2^-9 below 2^-6."""
+    exponent = (x.contiguous().view(torch.int32) >> 23) & 255
+    step = ((exponent.clamp(min=127 - 6) - 3) << 23).view(torch.float32)
+    return torch.round(x / step) * step
 
 
 def e2m1(x):
@@ -89,7 +104,19 @@ def fp4_weight(w):
     return straight_through(w, e2m1(w.detach() / scale) * scale)
 
 
-# ---- codes, for export
+# ---- codes, as stored
+
+def e4m3_values():
+    """The value of each of the 256 codes; the two NaN codes give NaN."""
+    code = torch.arange(256)
+    exponent, mantissa = (code >> 3) & 15, (code & 7).float()
+    normal = (8 + mantissa) * torch.exp2(exponent.float() - 10)
+    size = torch.where(exponent > 0, normal, mantissa * 2.0**-9)
+    return torch.where((code & 127) == 127, math.nan, torch.where(code < 128, size, -size))
+
+
+E4M3_VALUES = e4m3_values()
+
 
 def scale_codes(scale):
     """Powers of two -> e8m0 bytes."""
@@ -97,7 +124,13 @@ def scale_codes(scale):
 
 
 def e4m3_codes(x):
-    return x.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+    """-> bytes: the upper bits of the rounded value's float32, its exponent counted from 2^-6."""
+    rounded = e4m3(x)
+    bits = rounded.contiguous().view(torch.int32)
+    normal = ((bits >> 20) & 0x7FF) - ((127 - 7) << 3)
+    tiny = (rounded.abs() * 2.0**9).to(torch.int32)
+    code = torch.where(rounded.abs() < 2.0**-6, tiny, normal)
+    return (code | ((bits >> 24) & 0x80)).to(torch.uint8)
 
 
 def e2m1_codes(x):

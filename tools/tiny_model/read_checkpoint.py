@@ -10,9 +10,9 @@ import struct
 import numpy as np
 import torch
 
-from tools.tiny_model import config, parameters
+from tools.tiny_model import config, parameters, quantize
 
-TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn,
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F8_E4M3": torch.uint8,
          "F8_E8M0": torch.uint8, "I8": torch.uint8}
 FP4_VALUES = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -37,13 +37,13 @@ def value(codes, name, storage):
     if storage in ("f32", "bf16"):
         return code.float()
     scale = torch.exp2(codes[name.removesuffix("weight") + "scale"].float() - 127)
-    if storage == "fp8":
-        spread = scale.repeat_interleave(32, 0).repeat_interleave(32, 1)
-        return code.float() * spread[:code.shape[0], :code.shape[1]]
     if storage == "fp4":
         pairs = torch.stack((FP4_VALUES[(code & 15).long()], FP4_VALUES[(code >> 4).long()]), -1)
-        code = pairs.flatten(-2)
-    return code.float() * scale.repeat_interleave(32, -1)
+        return pairs.flatten(-2) * scale.repeat_interleave(32, -1)
+    values = quantize.E4M3_VALUES[code.long()]
+    if storage == "fp8":
+        return values * quantize.spread_tiles(scale, code.shape)
+    return values * scale.repeat_interleave(32, -1)
 
 
 def read(folder):

@@ -272,7 +272,7 @@ def main():
     torch.set_num_threads(1)
     arguments.run.mkdir(parents=True, exist_ok=True)
     path = arguments.run / "state.pt"
-    state = (torch.load(path, weights_only=True) if path.exists()
+    state = (torch.load(path) if path.exists()
              else first_state(arguments.data, arguments.seed))
     shared = Shared(state, arguments.workers)
     context = torch.multiprocessing.get_context("fork")
