@@ -6,11 +6,11 @@
 #include <random>
 #include <thread>
 
+#include "api/answer_decoder.h"
 #include "commands.h"
 #include "engine/engine.h"
 #include "engine/model_executor.h"
 #include "text/chat_format.h"
-#include "text/detokenizer.h"
 
 namespace yeoul {
 namespace {
@@ -61,9 +61,49 @@ Result<std::vector<TokenId>> encode_prompt(const RunArguments& arguments,
   return encode_chat(chat, tokenizer);
 }
 
+// Writes the answer to stdout: reasoning between <think> and </think>, then the text.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(const AnswerRules& rules) : decoder_(rules) {}
+
+  void push(TokenId token) {
+    decoder_.push(token, events_);
+    print();
+  }
+  void finish() {
+    decoder_.finish(events_);
+    print();
+    close_reasoning();
+    fmt::print("\n");
+  }
+
+ private:
+  void print() {
+    for (const OutputEvent& event : events_) {
+      if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
+        fmt::print("{}{}", in_reasoning_ ? "" : "<think>\n", reasoning->text);
+        in_reasoning_ = true;
+      } else if (const auto* content = std::get_if<ContentDelta>(&event)) {
+        close_reasoning();
+        fmt::print("{}", content->text);
+      }
+    }
+    events_.clear();
+    std::fflush(stdout);
+  }
+  void close_reasoning() {
+    if (in_reasoning_) fmt::print("\n</think>\n");
+    in_reasoning_ = false;
+  }
+
+  AnswerDecoder decoder_;
+  std::vector<OutputEvent> events_;
+  bool in_reasoning_ = false;
+};
+
 // Prints the answer as it comes; returns when the request has ended.
-Result<void> print_answer(EventStream& events, std::shared_ptr<const Tokenizer> tokenizer) {
-  Detokenizer detokenizer(std::move(tokenizer));
+Result<void> print_answer(EventStream& events, const AnswerRules& rules) {
+  AnswerPrinter printer(rules);
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -82,10 +122,9 @@ Result<void> print_answer(EventStream& events, std::shared_ptr<const Tokenizer> 
         first_token_s = seconds();
         line.show(1, 1);
       }
-      fmt::print("{}", detokenizer.push(token->token));
-      std::fflush(stdout);
+      printer.push(token->token);
     } else if (const auto* finished = std::get_if<RequestFinished>(&*event)) {
-      fmt::print("{}\n", detokenizer.finish());
+      printer.finish();
       TRY(finished->status);
       const double decode_s = seconds() - first_token_s;
       fmt::print(stderr, "[{} prompt tokens, {} output tokens, TTFT {:.3f} s, {:.1f} tok/s]\n",
@@ -100,9 +139,13 @@ Result<void> run(RunArguments arguments) {
   TRY_ASSIGN(OpenedModel opened, open_model(arguments.model, false));
   GenerateRequest request;
   TRY_ASSIGN(request.prompt, encode_prompt(arguments, *opened.tokenizer));
+  AnswerRules rules{.tokenizer = opened.tokenizer, .plain_text = arguments.is_raw};
+  rules.parser.starts_in_reasoning = arguments.thinking != "off";
+  rules.parser.parse_tool_calls = false;  // no tools are offered here
+  rules.stop_token_ids = {opened.model->config().eos_token_id};
   request.sampling = arguments.sampling;
   request.max_tokens = arguments.max_tokens;
-  request.stop_token_ids = {opened.model->config().eos_token_id};
+  request.stop_token_ids = rules.stop_token_ids;
   EngineOptions options{.parallel = 1,
                         .queue_max = 0,
                         .step_tokens_max = arguments.model.step_tokens_max,
@@ -114,7 +157,7 @@ Result<void> run(RunArguments arguments) {
       Engine::create(options, std::make_unique<ModelExecutor>(std::move(opened.model)), clock));
   TRY_ASSIGN(RequestHandle handle, engine->submit(std::move(request)));
   std::jthread stepping([&](const std::stop_token& stop) { engine->run(stop); });
-  return print_answer(handle.events(), opened.tokenizer);
+  return print_answer(handle.events(), rules);
 }
 
 }  // namespace
