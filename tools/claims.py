@@ -3,7 +3,7 @@
 
 tests/claims.d/*.json list them: [{"names": ["a", "b"], "command": ["build/release/x", "--claims"],
 "needs": "vocabulary"}]. "name" stands for a single one; "needs" is optional. A command runs in the
-repository root and prints, among other lines, one JSON object for each of its names with the keys
+repository root, "python3" with this interpreter, and prints, among other lines, one JSON object for each of its names with the keys
 name, value, unit, goal and holds. Exit code 1 when a row is missing, malformed, undeclared or does
 not hold, or when a command fails.
 """
@@ -61,8 +61,9 @@ def read_rows(output):
 def run_entry(entry, root, wanted):
     """Prints the wanted rows of one command. -> complaints."""
     words = " ".join(entry["command"])
-    done = subprocess.run(entry["command"], cwd=root, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True)
+    command = [sys.executable if word == "python3" else word for word in entry["command"]]
+    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True)
     complaints = []
     if done.returncode != 0:
         complaints.append(f"{words}: exit code {done.returncode}\n{done.stderr[-2000:]}")
