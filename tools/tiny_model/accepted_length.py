@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mean accepted length of the draft stages on held-out questions, bonus token included.
 
-    python3 -m tools.tiny_model.accepted_length CHECKPOINT HELD [--questions N]
+    python3 -m tools.tiny_model.accepted_length TEXT_CHAT CHECKPOINT [--questions N]
 
 The backbone answers greedily; a pass takes the last decided token and a drafted block and gains
 the drafted tokens that equal the backbone's, and the one after. Prints one line with the figures
@@ -10,13 +10,14 @@ of every kind and the rows of `make claims`.
 import argparse
 import json
 import pathlib
+import tempfile
 
 import numpy as np
 import torch
 
 from tools.tiny_model import agreement, drafter, generate, train
 
-BOS, EOS = 0, 1
+BOS, EOS, ROW = 0, 1, 256
 CLAIMS = {"tiny_dspark_dialogue": (("dialogue_en", "dialogue_ko"), 2.2),
           "tiny_dspark_structured": (("count", "json"), 3.5)}
 
@@ -109,15 +110,18 @@ def claim_rows(gained):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("text_chat", help="the engine's encoder, for generate.py")
     parser.add_argument("checkpoint", type=pathlib.Path)
-    parser.add_argument("held", type=pathlib.Path, help="folder of rows, T256 for instance")
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--new-tokens", type=int, default=64, help="longest measured answer")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     model, hasher = agreement.opened(arguments.checkpoint, exact=False)
-    gained = measure(model, hasher, train.Rows(arguments.held), arguments.questions,
-                     arguments.new_tokens)
+    with tempfile.TemporaryDirectory() as folder:
+        generate.write_held(arguments.text_chat, arguments.checkpoint / "tokenizer.json",
+                            pathlib.Path(folder), ROW, 200)
+        gained = measure(model, hasher, train.Rows(pathlib.Path(folder)), arguments.questions,
+                         arguments.new_tokens)
     print("accepted", json.dumps({kind: [round(float(np.mean(gains)), 2), len(gains)]
                                   for kind, gains in sorted(gained.items()) if gains}))
     for row in claim_rows(gained):

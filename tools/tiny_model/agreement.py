@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Teacher-forced agreement of the engine with the PyTorch model on held-out rows.
 
-    python3 -m tools.tiny_model.agreement PROGRAM CHECKPOINT HELD [--tokens 2000] [--exact]
+    python3 -m tools.tiny_model.agreement PROGRAM TEXT_CHAT CHECKPOINT [--tokens 2048] [--exact]
 
-PROGRAM is the `yeoul` program, CHECKPOINT a folder that export.py wrote, HELD a folder of rows that
-generate.py wrote. Both sides read the same files; the PyTorch side rounds where the release has
+PROGRAM is the `yeoul` program, TEXT_CHAT its encoder for generate.py, CHECKPOINT a folder that
+export.py wrote. Both sides read the same files; the PyTorch side rounds where the release has
 FP8 and FP4 and, with --exact, at every BF16 point too (the engine then sums in double and the
 logits must be equal to a few float32 ulps). Prints the row of `make claims`.
 """
@@ -17,9 +17,9 @@ import tempfile
 import numpy as np
 import torch
 
-from tools.tiny_model import engram_hash, model as model_module, read_checkpoint
+from tools.tiny_model import engram_hash, generate, model as model_module, read_checkpoint
 
-GOAL = 0.99
+GOAL, ROW = 0.99, 512  # tokens of a held-out row
 
 
 def engine_logits(program, checkpoint, tokens, accumulate):
@@ -64,14 +64,16 @@ def compare(program, checkpoint, rows, exact):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program")
-    parser.add_argument("checkpoint")
-    parser.add_argument("held", type=pathlib.Path)
-    parser.add_argument("--tokens", type=int, default=2000)
+    parser.add_argument("text_chat")
+    parser.add_argument("checkpoint", type=pathlib.Path)
+    parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--exact", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    held = np.load(arguments.held / "tokens.npy")
-    rows = held[:-(-arguments.tokens // held.shape[1])]
+    with tempfile.TemporaryDirectory() as folder:
+        generate.write_held(arguments.text_chat, arguments.checkpoint / "tokenizer.json",
+                            pathlib.Path(folder), ROW, -(-arguments.tokens // ROW))
+        rows = np.load(pathlib.Path(folder) / "tokens.npy")
     positions, equal, largest = compare(arguments.program, arguments.checkpoint, rows,
                                         arguments.exact)
     share = equal / positions

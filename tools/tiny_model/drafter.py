@@ -6,11 +6,13 @@
 Reads RUN/state.pt, writes RUN/draft.pt (resumable, every two minutes) and RUN/complete.pt, the
 weights of backbone and stages together, which export.py takes. The stages learn the backbone's
 own distribution (not the text) after every answer position of the rows; the confidence head
-learns whether the draft's token is the backbone's. accepted_length.py measures the result.
+learns whether the draft's token is the backbone's, and is scaled at the end so that it says this
+best on held-out rows. accepted_length.py measures the result.
 
 Shapes: A anchors (blocks drafted at once), S block size, W window, D head_dim, d hidden.
 """
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -125,31 +127,46 @@ class Pool:
 
     def __init__(self, model, hasher, rows, at=0):
         self.model, self.hasher, self.rows, self.read = model, hasher, rows, at
-        self.tokens = self.weights = self.hidden = self.taps = None
+        self.tokens = self.weights = self.kinds = self.hidden = self.taps = None
         self.refresh(POOL_ROWS)
 
     @torch.no_grad()
     def refresh(self, count):
-        tokens, weights, _ = self.rows.batch(self.read, count)
+        tokens, weights, kinds = self.rows.batch(self.read, count)
         self.read += count
         hidden, taps, _ = self.model.hidden(tokens, self.hasher.rows(tokens))
-        new = (tokens, weights, hidden.view(*tokens.shape, -1), taps.view(*tokens.shape, -1))
+        new = (tokens, weights, torch.from_numpy(kinds.astype(np.int64)),
+               hidden.view(*tokens.shape, -1), taps.view(*tokens.shape, -1))
         if self.tokens is not None:
-            old = (self.tokens, self.weights, self.hidden, self.taps)
+            old = (self.tokens, self.weights, self.kinds, self.hidden, self.taps)
             new = [torch.cat((o[count:], n)) for o, n in zip(old, new)]
-        self.tokens, self.weights, self.hidden, self.taps = new
+        self.tokens, self.weights, self.kinds, self.hidden, self.taps = new
 
     def anchors(self, count, generator):
-        """-> rows [A], positions [A] whose next token is one of an answer."""
+        """-> rows [A], positions [A] whose next token is one of an answer. A kind of document is
+        met as often as the root of its share: most answer tokens are recall's, the lists and
+        objects where drafting gains most are few."""
         size = self.model.text["dspark_block_size"]
         usable = self.weights[:, 2:self.tokens.shape[1] - size + 1] >= train.ANSWER
         row_of, at = usable.nonzero().unbind(1)
-        pick = torch.randint(len(row_of), (count,), generator=generator)
+        kinds = self.kinds[row_of, at + 2]
+        share = torch.bincount(kinds).float().rsqrt()[kinds]
+        pick = torch.multinomial(share, count, replacement=True, generator=generator)
         return row_of[pick], at[pick] + 1
 
 
-def losses(model, pool, row_of, positions):
-    """-> loss of the draft's distribution, of the confidence, share of draft tokens right."""
+@dataclasses.dataclass
+class Drafted:
+    """Blocks along the text of the rows, [A, S] each but the logits [A, S, V]."""
+    logits: torch.Tensor      # of the draft
+    wanted: torch.Tensor      # of the backbone
+    confidence: torch.Tensor  # logits that the drafted token is the backbone's
+    right: torch.Tensor       # 1 where it is
+    share: torch.Tensor       # of the loss; a block counts as far as the answer goes
+
+
+def drafted(model, pool, row_of, positions):
+    """Teacher-forced blocks behind the tokens at `positions` of the pool's rows."""
     t = model.text
     size, width = t["dspark_block_size"], t["sliding_window"]
     contexts, exists = [], None
@@ -162,17 +179,34 @@ def losses(model, pool, row_of, positions):
     logits, confidence = draft_logits(model, z, before)
     with torch.no_grad():
         wanted = model.logits(pool.hidden[row_of[:, None], places])
-        # a block counts as far as the answer goes
         answer = pool.weights[row_of[:, None], places + 1] >= train.ANSWER
         share = answer.int().cumprod(1) * LATER**torch.arange(size)
         share = share / share.sum()
         right = (logits.argmax(-1) == wanted.argmax(-1)).float()
-    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1),
-                                             torch.softmax(wanted, -1).flatten(0, 1),
-                                             reduction="none").view(share.shape)
-    belief = torch.nn.functional.binary_cross_entropy_with_logits(confidence, right,
+    return Drafted(logits, wanted, confidence, right, share)
+
+
+def losses(model, pool, row_of, positions):
+    """-> loss of the draft's distribution, of the confidence, share of draft tokens right."""
+    d = drafted(model, pool, row_of, positions)
+    each = torch.nn.functional.cross_entropy(d.logits.flatten(0, 1),
+                                             torch.softmax(d.wanted, -1).flatten(0, 1),
+                                             reduction="none").view(d.share.shape)
+    belief = torch.nn.functional.binary_cross_entropy_with_logits(d.confidence, d.right,
                                                                   reduction="none")
-    return (each * share).sum(), (belief * share).sum(), (right * share).sum()
+    return (each * d.share).sum(), (belief * d.share).sum(), (d.right * d.share).sum()
+
+
+@torch.no_grad()
+def confidence_scale(model, pool, generator):
+    """Factor of the confidence logits under which they say held-out tokens best: a temperature
+    that is folded into the head, so that nothing outside the checkpoint is needed."""
+    d = drafted(model, pool, *pool.anchors(4 * ANCHORS, generator))
+    def loss(scale):
+        each = torch.nn.functional.binary_cross_entropy_with_logits(d.confidence * scale, d.right,
+                                                                    reduction="none")
+        return (each * d.share).sum().item()
+    return min((2.0**(step / 16) for step in range(-48, 49)), key=loss)
 
 
 def first_draft(text, backbone, seed):
@@ -263,12 +297,16 @@ def main():
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("run", type=pathlib.Path)
     parser.add_argument("--minutes", type=float, required=True, help="time over all calls")
-    parser.add_argument("--rows", default="T256", help="folder of rows to learn from")
+    parser.add_argument("--rows", default="T512", help="folder of rows to learn from")
     parser.add_argument("--stop-after", type=int, default=-1, help="steps over all calls")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-fuse", dest="fuse", action="store_false",
+                        help="without compiled parts (short runs)")
     parser.add_argument("--seed", type=int, default=20261202)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.fuse:
+        model_module.fuse()
     backbone = torch.load(arguments.run / "state.pt")
     path = arguments.run / "draft.pt"
     state = (torch.load(path) if path.exists()
@@ -278,7 +316,11 @@ def main():
     rows = train.Rows(arguments.data / "train" / arguments.rows)
     trainer = Trainer(backbone, state, hasher, rows, arguments.minutes * 60)
     trainer.go(arguments.run, arguments.stop_after)
+    held = Pool(trainer.model, hasher, train.Rows(arguments.data / "held" / arguments.rows))
+    scale = confidence_scale(trainer.model, held, trainer.generator)
+    report(arguments.run, step=state["step"], confidence_scale=round(scale, 3))
     weights = {n: v.detach() for n, v in trainer.model.weights.items()}
+    weights[last_stage(trainer.model) + "confidence_head.proj.weight"].mul_(scale)
     torch.save({"text": backbone["text"], "weights": weights}, arguments.run / "complete.pt")
 
 

@@ -125,6 +125,23 @@ def pack(stream, rows, length):
     return tokens, weights, kinds
 
 
+def write(arguments):
+    """Writes the three arrays of rows. -> share of the tokens per kind."""
+    rng = random.Random(f"{arguments.split} {arguments.mix} {arguments.length} {arguments.seed}")
+    encoder = Encoder(arguments.text_chat, arguments.tokenizer)
+    arrays = pack(documents(rng, encoder, arguments), arguments.rows, arguments.length)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, array in zip(("tokens", "weights", "kinds"), arrays):
+        np.save(arguments.out / f"{name}.npy", array)
+    return np.bincount(arrays[2].ravel(), minlength=len(KINDS)) / arrays[2].size
+
+
+def write_held(text_chat, tokenizer, out, length, rows):
+    """Held-out rows to measure a checkpoint on, the same at every call."""
+    write(argparse.Namespace(text_chat=text_chat, tokenizer=tokenizer, out=out, length=length,
+                             rows=rows, seed=1, mix="main", split="held", text=None))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("text_chat", type=pathlib.Path)
@@ -137,13 +154,7 @@ def main():
     parser.add_argument("--split", choices=("train", "held"), default="train")
     parser.add_argument("--text", type=pathlib.Path, help="passages that running_text.py wrote")
     arguments = parser.parse_args()
-    rng = random.Random(f"{arguments.split} {arguments.mix} {arguments.length} {arguments.seed}")
-    encoder = Encoder(arguments.text_chat, arguments.tokenizer)
-    arrays = pack(documents(rng, encoder, arguments), arguments.rows, arguments.length)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for name, array in zip(("tokens", "weights", "kinds"), arrays):
-        np.save(arguments.out / f"{name}.npy", array)
-    share = np.bincount(arrays[2].ravel(), minlength=len(KINDS)) / arrays[2].size
+    share = write(arguments)
     print(arguments.out, ", ".join(f"{kind} {part:.0%}" for kind, part in zip(KINDS, share)))
 
 

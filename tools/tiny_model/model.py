@@ -127,6 +127,7 @@ EAGER = {name: globals()[name] for name in FUSED}
 
 def fuse(enabled=True):
     """Compiles the elementwise parts (first step of each shape takes a while); False undoes it."""
+    torch._dynamo.config.recompile_limit = 64  # shapes of one part: lengths, layers, held-out rows
     for name in FUSED:
         globals()[name] = torch.compile(EAGER[name], dynamic=False) if enabled else EAGER[name]
 
