@@ -4,8 +4,8 @@
 tests/claims.d/*.json list them: [{"names": ["a", "b"], "command": ["build/release/x", "--claims"],
 "needs": "vocabulary"}]. "name" stands for a single one; "needs" is optional. A command runs in the
 repository root ("python3" is this interpreter) and prints, among other lines, one JSON object for
-each of its names with the keys name, value, unit, goal and holds. Exit code 1 when a row is missing,
-malformed, undeclared or does not hold, or when a command fails.
+each of its names with the keys name, value, unit, goal and holds. Exit code 1 when a row is
+missing, malformed, undeclared or does not hold, or when a command fails.
 """
 import argparse
 import json
