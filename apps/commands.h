@@ -16,6 +16,7 @@ namespace yeoul {
 void add_serve_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);
 void add_inspect_command(CLI::App& app, int& exit_code);
+void add_doctor_command(CLI::App& app, int& exit_code);
 void add_logits_command(CLI::App& app, int& exit_code);
 void add_make_checkpoint_command(CLI::App& app, int& exit_code);
 

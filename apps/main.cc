@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   yeoul::add_serve_command(app, exit_code);
   yeoul::add_run_command(app, exit_code);
   yeoul::add_inspect_command(app, exit_code);
+  yeoul::add_doctor_command(app, exit_code);
   yeoul::add_logits_command(app, exit_code);
   yeoul::add_make_checkpoint_command(app, exit_code);
   CLI11_PARSE(app, argc, argv);

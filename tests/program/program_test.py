@@ -120,6 +120,22 @@ class Inspect(unittest.TestCase):
         self.assertIn("tests/program", run("inspect", "tests/program", expect=1)[1])
 
 
+class Doctor(unittest.TestCase):
+    def test_measures_and_advises_in_text_and_json(self):
+        out, _ = run("doctor", "--disk-seconds", "0.05")
+        for text in ("memory read", "GFLOP/s", "fork and join", "1 MiB reads", "could be"):
+            self.assertIn(text, out)
+        found = json.loads(run("doctor", "--json", "--disk-seconds", "0.05", "--threads", "1")[0])
+        self.assertEqual(found["measured"]["threads"], 1)
+        self.assertGreater(found["measured"]["read_bytes_per_s"], 1e8)
+        self.assertGreater(found["disk"]["bytes_per_s"], 0)
+        for finding in found["findings"]:
+            self.assertTrue(finding["what"] and finding["advice"])
+
+    def test_a_folder_that_is_no_checkpoint_is_named(self):
+        self.assertIn("tests/program", run("doctor", "tests/program", expect=1)[1])
+
+
 class Run(unittest.TestCase):
     def test_streams_an_answer_and_closes_with_its_figures(self):
         out, err = run("run", "Hello", "--max-tokens", "12", "--seed", "5")

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -13,9 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/roofs.h"
+#include "onednn.h"
 #include "op_profile.h"
 #include "release_layer.h"
-#include "roofs.h"
 
 namespace yeoul::speed {
 namespace {
@@ -136,26 +136,12 @@ void sixteen_rows() {
             ">= 3.5", ratio >= 3.5);
 }
 
-// A region that both threads must enter: each of its two tasks waits for the other to begin. The
-// best of many short batches, because other work on the machine only adds.
+// A region that both threads must enter: each of its two tasks waits for the other to begin.
 void fork_join() {
   ThreadPool pool(kThreads);
-  double best = 1e9;
-  for (int batch = 0; batch < 400; ++batch) {
-    constexpr int kRegions = 100;
-    const double start = now_seconds();
-    for (int i = 0; i < kRegions; ++i) {
-      std::atomic<int> arrived{0};
-      pool.run(kThreads, [&](int64_t, int) {
-        ++arrived;
-        while (arrived.load(std::memory_order_acquire) < kThreads) {
-        }
-      });
-    }
-    best = std::min(best, (now_seconds() - start) / kRegions);
-  }
-  print_row("fork_join", best * 1e6, "us for a region that both of 2 threads enter", "<= 3",
-            best <= 3e-6);
+  const double seconds = fork_join_seconds(pool);
+  print_row("fork_join", seconds * 1e6, "us for a region that both of 2 threads enter", "<= 3",
+            seconds <= 3e-6);
 }
 
 // One query over a million keys, 71 MB: scores, pool and the best 512.

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "measure/roofs.h"
 #include "release_layer.h"
-#include "roofs.h"
 
 namespace yeoul::speed {
 namespace {

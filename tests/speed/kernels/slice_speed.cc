@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "roofs.h"
+#include "measure/roofs.h"
 #include "support/model_harness.h"
 #include "text/engram_token_map.h"
 #include "text/tokenizer.h"

@@ -1,21 +1,16 @@
-#include "roofs.h"
+#include "measure/roofs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <string>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-#if defined(YEOUL_ONEDNN)
-#include <oneapi/dnnl/dnnl.hpp>
-#endif
 
 #include "backend/cpu/isa.h"
 
-namespace yeoul::speed {
+namespace yeoul {
 namespace {
 
 volatile uint64_t sink;
@@ -138,6 +133,25 @@ double read_roof(ThreadPool& pool, const uint8_t* memory, size_t bytes) {
   return best;
 }
 
+double fork_join_seconds(ThreadPool& pool) {
+  const int threads = pool.num_threads();
+  double best = 1e9;
+  for (int batch = 0; batch < 400; ++batch) {
+    constexpr int kRegions = 100;
+    const double start = now_seconds();
+    for (int i = 0; i < kRegions; ++i) {
+      std::atomic<int> arrived{0};
+      pool.run(threads, [&](int64_t, int) {
+        ++arrived;
+        while (arrived.load(std::memory_order_acquire) < threads) {
+        }
+      });
+    }
+    best = std::min(best, (now_seconds() - start) / kRegions);
+  }
+  return best;
+}
+
 double bf16_peak(ThreadPool& pool) {
 #if defined(__x86_64__)
   if (best_isa() == Isa::kAvx512) {
@@ -156,35 +170,4 @@ double int8_peak(ThreadPool& pool) {
   return 0;
 }
 
-#if defined(YEOUL_ONEDNN)
-double onednn_bf16(int threads, int64_t rows, int64_t inputs, int64_t outputs) {
-  // The library takes its threads from OpenMP.
-  ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 0);
-  using namespace dnnl;
-  const engine cpu(engine::kind::cpu, 0);
-  stream queue(cpu);
-  const auto bf16 = memory::data_type::bf16;
-  const memory::desc x({rows, inputs}, bf16, memory::format_tag::ab);
-  const memory::desc any({inputs, outputs}, bf16, memory::format_tag::any);
-  const memory::desc y({rows, outputs}, bf16, memory::format_tag::ab);
-  const matmul::primitive_desc product({x, any, y}, cpu);
-  memory source(x, cpu), weights(product.weights_desc(), cpu), target(y, cpu);
-  const matmul op(product);
-  double best = 0;
-  for (int i = 0; i < 6; ++i) {
-    const double start = now_seconds();
-    op.execute(queue,
-               {{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, target}});
-    queue.wait();
-    best = std::max(best,
-                    2.0 * static_cast<double>(rows * inputs * outputs) / (now_seconds() - start));
-  }
-  return best;
-}
-#else
-double onednn_bf16(int, int64_t, int64_t, int64_t) {
-  return 0;
-}
-#endif
-
-}  // namespace yeoul::speed
+}  // namespace yeoul
