@@ -46,6 +46,7 @@ struct EngineStats {
   int64_t requests_refused = 0;
   int64_t steps = 0;
   double step_seconds = 0;
+  WeightTraffic weights;
 };
 
 // Exclusive hold of one request; destroying it cancels what is still running. Movable.

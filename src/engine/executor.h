@@ -54,6 +54,18 @@ struct StepResult {
   std::vector<ItemResult> items;  // one per plan item
 };
 
+// What weights outside of memory cost since the start.
+struct WeightTraffic {
+  int64_t expert_hits = 0;  // experts that a layer step wanted and found in memory
+  int64_t expert_misses = 0;
+  int64_t expert_bytes_read = 0;
+  double expert_wait_s = 0;  // nothing could be computed, because experts were being read
+  int64_t engram_rows = 0;   // distinct Engram rows that steps wanted
+  int64_t engram_rows_kept = 0;
+  int64_t engram_reads = 0;
+  double engram_wait_s = 0;
+};
+
 // Runs step plans on a model. Two implementations: ModelExecutor, and the scripted one of the
 // simulation. Thread-confined to the engine thread, which may launch the next step before it
 // commits the last one.
@@ -62,6 +74,7 @@ class Executor {
   virtual ~Executor() = default;
 
   virtual ModelShape shape() const = 0;
+  virtual WeightTraffic weight_traffic() const { return {}; }
 
   // Makes `slot` hold a new, empty sequence.
   virtual void open_slot(int32_t slot, const SlotSetup& setup) = 0;

@@ -1,14 +1,6 @@
 #include "engine/loaded_model.h"
 
 namespace yeoul {
-namespace {
-
-// Engram reads in flight; a few threads keep an NVMe's queue busy without crowding the compute
-// threads.
-constexpr int kReaderThreads = 4;
-
-}  // namespace
-
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(std::shared_ptr<const Checkpoint> checkpoint,
                                                        LoadOptions options) {
   auto model = std::unique_ptr<LoadedModel>(new LoadedModel());
@@ -17,16 +9,15 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(std::shared_ptr<const Che
              EngramHash::create(checkpoint->config(), std::move(options.engram_token_map)));
   model->engram_hash_ = std::make_unique<EngramHash>(std::move(hash));
   TRY_ASSIGN(model->identity_, checkpoint->identity());
-  TRY_ASSIGN(model->weights_, Weights::load(checkpoint, options.progress));
+  TRY_ASSIGN(model->weights_, Weights::load(checkpoint, model->plan_.weights, options.progress));
   const ModelConfig& config = model->config();
   const MemoryPlan& plan = model->plan_;
   model->pool_ = std::make_unique<ThreadPool>(options.memory.num_threads);
   model->ops_ = make_cpu_ops(options.accumulate, *model->pool_,
                              Forward::ops_limits(config, plan.forward), options.isa);
   TRY_ASSIGN(model->kv_, KvStore::create(config, plan.kv));
-  model->reader_ = std::make_unique<BatchReader>(kReaderThreads);
   model->forward_ = std::make_unique<Forward>(*model->weights_, *model->engram_hash_, *model->ops_,
-                                              *model->kv_, *model->reader_, plan.forward);
+                                              *model->kv_, plan.forward);
   return model;
 }
 

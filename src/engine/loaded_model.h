@@ -31,6 +31,7 @@ class LoadedModel {
   const MemoryPlan& plan() const { return plan_; }
   const char* numerics_id() const { return ops_->numerics_id(); }
   const std::string& identity() const { return identity_; }  // of the checkpoint
+  const Weights& weights() const { return *weights_; }
   Forward& forward() { return *forward_; }
   KvStore& kv() { return *kv_; }
 
@@ -43,7 +44,6 @@ class LoadedModel {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<KvStore> kv_;
-  std::unique_ptr<BatchReader> reader_;
   std::unique_ptr<Forward> forward_;
 };
 

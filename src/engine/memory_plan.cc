@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backend/cpu/cpu_ops.h"
 #include "engine/engine.h"
@@ -17,8 +18,19 @@ constexpr double kMarginShare = 0.05;
 // Tokenizer tables, connections, request bodies, code and heap of the process itself.
 constexpr int64_t kProcessBytes = int64_t{192} << 20;
 
+constexpr const char* kExpertRow = "routed experts";
+constexpr const char* kEngramRow = "Engram tables";
+// Of what is left beside what must fit: a hundredth keeps Engram rows that are used often.
+constexpr int64_t kEngramPart = 100;
+// Of what is left where experts take turns: a tenth for KV pages of further sequences.
+constexpr int64_t kPagesPart = 10;
+
 int64_t pages_for(int64_t num_tokens) {
   return (num_tokens + kTokensPerPage - 1) / kTokensPerPage;
+}
+
+int64_t num_engram_rows(const ModelConfig& config) {
+  return std::reduce(config.engram_num_embeddings.begin(), config.engram_num_embeddings.end());
 }
 
 int64_t sampler_bytes(const ModelConfig& config, int32_t parallel) {
@@ -33,9 +45,9 @@ void add_rows(const Checkpoint& checkpoint, const MemoryOptions& options, Memory
     plan.total_bytes += bytes;
   };
   add("weights", static_cast<int64_t>(Weights::resident_bytes(checkpoint)), "resident");
-  add("routed experts", static_cast<int64_t>(ExpertStore::total_bytes(checkpoint)),
-      "read on first use, then resident");
-  add("Engram tables", 0, "rows are read from the file");
+  add(kExpertRow, 0, "");  // comes last: share_out()
+  plan.weights.engram.rows_max = options.step_tokens_max;
+  add(kEngramRow, EngramRows::bytes(config, plan.weights.engram), "");  // may grow: share_out()
   add("windows and staging", KvStore::fixed_bytes(config, plan.kv),
       fmt::format("{} sequences, {} rows a step", options.parallel, plan.forward.rows_max));
   add("step buffers", Forward::buffer_bytes(config, plan.forward),
@@ -86,6 +98,69 @@ Error does_not_fit(const MemoryPlan& plan, int64_t page_bytes, int64_t pages_nee
                       plan.budget_source, advice, to_string(plan))};
 }
 
+void set_bytes(const char* name, int64_t num_bytes, std::string note, MemoryPlan& plan) {
+  const auto row = std::ranges::find(plan.rows, name, &MemoryRow::name);
+  plan.total_bytes += num_bytes - row->num_bytes;
+  row->num_bytes = num_bytes;
+  row->note = std::move(note);
+}
+
+void set_experts(const ExpertLayout& layout, int64_t slots, MemoryPlan& plan) {
+  const auto slot_bytes = static_cast<int64_t>(layout.slot_bytes());
+  plan.weights.experts.num_slots = static_cast<int32_t>(slots);
+  set_bytes(kExpertRow, slots * slot_bytes,
+            slots == layout.num_experts()
+                ? "all, each read when it is first wanted"
+                : fmt::format("{} of {} at a time, {} each, read when they are wanted", slots,
+                              layout.num_experts(), format_bytes(slot_bytes)),
+            plan);
+}
+
+void set_engram(const ModelConfig& config, int64_t cached, bool scales_resident, MemoryPlan& plan) {
+  plan.weights.engram.num_cached = cached;
+  plan.weights.engram.scales_resident = scales_resident;
+  set_bytes(kEngramRow, EngramRows::bytes(config, plan.weights.engram),
+            fmt::format("{} of {} rows{}, the rest read as they are wanted", cached,
+                        num_engram_rows(config), scales_resident ? " and all scales" : ""),
+            plan);
+}
+
+// Divides what the fixed rows leave between experts, Engram rows and KV pages; returns the number
+// of pages.
+Result<int64_t> share_out(const ExpertLayout& layout, const MemoryOptions& options,
+                          const ModelConfig& config, MemoryPlan& plan) {
+  const int64_t page_bytes = KvStore::page_bytes(config, kTokensPerPage);
+  const auto slot_bytes = static_cast<int64_t>(layout.slot_bytes());
+  const int64_t per_sequence = pages_for(plan.context_max);
+  // Every expert that one token of each running sequence may choose at a layer.
+  const int64_t slots_min = std::min<int64_t>(
+      config.n_routed_experts, int64_t{config.num_experts_per_tok} * options.parallel);
+  int64_t left = plan.budget_bytes - plan.total_bytes - per_sequence * page_bytes;
+  int64_t spare = left - slots_min * slot_bytes;
+  if (spare < 0) {
+    set_experts(layout, slots_min, plan);
+    return tl::unexpected<Error>(does_not_fit(plan, page_bytes, per_sequence));
+  }
+  const int64_t row_bytes = EngramRows::bytes_per_row(config) + EngramRowCache::bytes_per_place();
+  const int64_t cached = std::min(num_engram_rows(config), spare / kEngramPart / row_bytes);
+  left -= cached * row_bytes;
+  spare -= cached * row_bytes;
+
+  const int64_t pages_max = per_sequence * (options.parallel - 1);  // of further sequences
+  int64_t slots = layout.num_experts();
+  int64_t pages = (left - slots * slot_bytes) / page_bytes;
+  if (left < slots * slot_bytes) {
+    pages = std::min(spare / kPagesPart / page_bytes, pages_max);
+    slots = (left - pages * page_bytes) / slot_bytes;
+  }
+  pages = std::min(pages, pages_max);
+  set_experts(layout, slots, plan);
+  left -= slots * slot_bytes + pages * page_bytes;
+  const bool has_room = slots == layout.num_experts() && left >= EngramRows::scale_bytes(config);
+  set_engram(config, cached, has_room, plan);
+  return per_sequence + pages;
+}
+
 }  // namespace
 
 std::string format_bytes(int64_t num_bytes) {
@@ -123,13 +198,9 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const MemoryOptions
              .rows_max = options.step_tokens_max};
   add_rows(checkpoint, options, plan);
 
+  TRY_ASSIGN(const ExpertLayout layout, ExpertLayout::create(checkpoint));
+  TRY_ASSIGN(const int64_t pages, share_out(layout, options, config, plan));
   const int64_t page_bytes = KvStore::page_bytes(config, kTokensPerPage);
-  const int64_t per_sequence = pages_for(plan.context_max);
-  const int64_t affordable = (plan.budget_bytes - plan.total_bytes) / page_bytes;
-  if (plan.total_bytes > plan.budget_bytes || affordable < per_sequence) {
-    return tl::unexpected<Error>(does_not_fit(plan, page_bytes, per_sequence));
-  }
-  const int64_t pages = std::min(affordable, per_sequence * options.parallel);
   plan.kv.num_pages = static_cast<int32_t>(std::min<int64_t>(pages, 1 << 30));
   plan.rows.push_back({"KV pages", plan.kv.num_pages * page_bytes,
                        fmt::format("{} pages of {} tokens, {} each", plan.kv.num_pages,

@@ -31,8 +31,12 @@ struct MemoryRow {
   std::string note;
 };
 
-// Every buffer the engine will hold, computed from configuration before anything is loaded. The
-// rest of the budget becomes KV pages, as many as `parallel` sequences of full length could use.
+// Every buffer the engine will hold, computed from configuration before anything is loaded. Where
+// all routed experts fit beside one sequence of full length they stay in memory, and the rest of
+// the budget becomes KV pages, as many as `parallel` such sequences could use. Where they do not,
+// a tenth of what is left may become pages of further sequences and the rest holds experts. A
+// hundredth of what is left keeps Engram rows; Engram scales are in memory where there is room for
+// everything.
 struct MemoryPlan {
   int64_t budget_bytes = 0;
   std::string budget_source;  // for the printed table
@@ -41,6 +45,7 @@ struct MemoryPlan {
   int64_t context_max = 0;
   ForwardLimits forward;
   KvLimits kv;
+  WeightPlacement weights;
 };
 
 // kResourceExhausted when the plan does not fit, with the table's total and a setting that would;

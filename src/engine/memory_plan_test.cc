@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace yeoul {
@@ -14,6 +15,23 @@ std::shared_ptr<const Checkpoint> tiny() {
 }
 
 constexpr int64_t kMiB = int64_t{1} << 20;
+
+const MemoryRow& row_of(const MemoryPlan& plan, const char* name) {
+  return *std::ranges::find(plan.rows, name, &MemoryRow::name);
+}
+
+int64_t slot_bytes(const MemoryPlan& plan) {
+  return row_of(plan, "routed experts").num_bytes / plan.weights.experts.num_slots;
+}
+
+// Of a plan made with much memory: what it takes without KV pages, with so many slots for experts
+// and without Engram rows and scales.
+int64_t bytes_with(const MemoryPlan& plan, int64_t slots) {
+  return plan.total_bytes - plan.rows.back().num_bytes -
+         (plan.weights.experts.num_slots - slots) * slot_bytes(plan) -
+         row_of(plan, "Engram tables").num_bytes +
+         EngramRows::bytes(tiny()->config(), {.rows_max = 512});
+}
 
 TEST(MemoryPlan, rows_add_up_and_stay_within_the_budget) {
   const Result<MemoryPlan> plan = plan_memory(*tiny(), {.memory_bytes = 400 * kMiB});
@@ -37,9 +55,9 @@ TEST(MemoryPlan, the_context_advised_in_a_refusal_does_fit) {
   const Result<MemoryPlan> whole =
       plan_memory(*tiny(), {.memory_bytes = 400 * kMiB, .parallel = 1});
   ASSERT_TRUE(whole.has_value());
-  // Room for the fixed part and 5 of the 16 pages of a full sequence.
+  // Room for the fixed part, the experts of a token and 5 of the 16 pages of a full sequence.
   const int64_t page_bytes = whole->rows.back().num_bytes / whole->kv.num_pages;
-  const int64_t budget = whole->total_bytes - 11 * page_bytes;
+  const int64_t budget = bytes_with(*whole, tiny()->config().num_experts_per_tok) + 5 * page_bytes;
   const Result<MemoryPlan> refused = plan_memory(*tiny(), {.memory_bytes = budget, .parallel = 1});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
@@ -57,6 +75,47 @@ TEST(MemoryPlan, the_memory_advised_in_a_refusal_does_fit) {
   const int64_t advised = std::stoll(message.substr(at + 9)) * kMiB;
   EXPECT_TRUE(plan_memory(*tiny(), {.memory_bytes = advised}));
   EXPECT_FALSE(plan_memory(*tiny(), {.memory_bytes = advised - 8 * kMiB}));
+}
+
+TEST(MemoryPlan, with_room_for_everything_everything_is_in_memory) {
+  const Result<MemoryPlan> plan =
+      plan_memory(*tiny(), {.memory_bytes = 4096 * kMiB, .parallel = 2});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->weights.experts.num_slots,
+            10 * 12 + 3 * tiny()->config().dspark_n_routed_experts);
+  EXPECT_TRUE(plan->weights.engram.scales_resident);
+  const std::vector<int64_t>& rows = tiny()->config().engram_num_embeddings;
+  EXPECT_EQ(plan->weights.engram.num_cached, std::reduce(rows.begin(), rows.end()));
+}
+
+TEST(MemoryPlan, experts_that_do_not_fit_take_turns_in_what_is_left) {
+  const Result<MemoryPlan> whole =
+      plan_memory(*tiny(), {.memory_bytes = 4096 * kMiB, .parallel = 2});
+  ASSERT_TRUE(whole.has_value());
+  const int32_t all = whole->weights.experts.num_slots;
+  // Half of the experts and one full sequence.
+  const int64_t budget = bytes_with(*whole, all / 2) + whole->rows.back().num_bytes / 2;
+  const Result<MemoryPlan> half = plan_memory(*tiny(), {.memory_bytes = budget, .parallel = 2});
+  ASSERT_TRUE(half.has_value());
+  EXPECT_LE(half->total_bytes, budget);
+  EXPECT_LE(half->weights.experts.num_slots, all / 2);
+  EXPECT_GE(half->weights.experts.num_slots, all / 2 * 8 / 10);
+  EXPECT_GE(half->kv.num_pages, 16);
+  EXPECT_FALSE(half->weights.engram.scales_resident);
+  EXPECT_NE(row_of(*half, "routed experts").note.find("at a time"), std::string::npos);
+}
+
+TEST(MemoryPlan, what_cannot_hold_the_experts_of_a_step_is_refused) {
+  const Result<MemoryPlan> whole =
+      plan_memory(*tiny(), {.memory_bytes = 4096 * kMiB, .parallel = 2});
+  ASSERT_TRUE(whole.has_value());
+  // Two sequences may choose 6 experts at a layer; beside them one sequence's pages.
+  const int64_t least = bytes_with(*whole, 6) + whole->rows.back().num_bytes / 2;
+  EXPECT_TRUE(plan_memory(*tiny(), {.memory_bytes = least, .parallel = 2}));
+  const Result<MemoryPlan> refused =
+      plan_memory(*tiny(), {.memory_bytes = least - 1, .parallel = 2});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("--memory"), std::string::npos);
 }
 
 TEST(MemoryPlan, options_out_of_range_name_the_range) {

@@ -45,6 +45,19 @@ ModelShape ModelExecutor::shape() const {
           .bytes_per_page = model_->kv().layout().page_bytes};
 }
 
+WeightTraffic ModelExecutor::weight_traffic() const {
+  const ExpertTraffic& experts = model_->weights().experts().traffic();
+  const EngramTraffic& engram = model_->weights().engram_rows().traffic();
+  return {.expert_hits = experts.hits,
+          .expert_misses = experts.misses,
+          .expert_bytes_read = experts.bytes_read,
+          .expert_wait_s = experts.wait_s,
+          .engram_rows = engram.rows_wanted,
+          .engram_rows_kept = engram.rows_kept,
+          .engram_reads = engram.reads,
+          .engram_wait_s = engram.wait_s};
+}
+
 void ModelExecutor::open_slot(int32_t index, const SlotSetup& setup) {
   Slot& slot = slot_at(index);
   CHECK(!slot.is_open, "slot {} is open already", index);

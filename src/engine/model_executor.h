@@ -19,6 +19,7 @@ class ModelExecutor final : public Executor {
   explicit ModelExecutor(std::unique_ptr<LoadedModel> model);
 
   ModelShape shape() const override;
+  WeightTraffic weight_traffic() const override;
   void open_slot(int32_t slot, const SlotSetup& setup) override;
   void close_slot(int32_t slot) override;
   Result<void> launch(const StepPlan& plan) override;

@@ -140,6 +140,7 @@ void StepEngine::refresh_gauges() {
   counters_.running = std::ssize(scheduler_.running());
   counters_.waiting = std::ssize(scheduler_.waiting());
   counters_.pages_used = pool_.num_used();
+  counters_.weights = executor_->weight_traffic();
   const std::lock_guard lock(stats_mutex_);
   stats_ = counters_;
 }

@@ -2,90 +2,162 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "base/check.h"
 #include "base/fault.h"
-#include "model/tensor_alignment.h"
 
 namespace yeoul {
 namespace {
 
-std::string prefix_of(const ModelConfig& config, int32_t layer) {
-  const int32_t layers = config.num_hidden_layers;
-  return layer < layers ? fmt::format("layers.{}", layer) : fmt::format("mtp.{}", layer - layers);
-}
+// Ranges of an expert at most: each of its six tensors apart.
+constexpr int32_t kRangesMax = 6;
 
-int32_t experts_of(const ModelConfig& config, int32_t layer) {
-  return layer < config.num_hidden_layers ? config.n_routed_experts
-                                          : config.dspark_n_routed_experts;
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
 
-uint64_t ExpertStore::total_bytes(const Checkpoint& checkpoint) {
-  uint64_t total = 0;
-  for (const TensorEntry& entry : checkpoint.tensors()) {
-    if (entry.name.find(".ffn.experts.") != std::string::npos)
-      total += aligned_bytes(entry.num_bytes);
-  }
-  return total;
+ExpertStore::ExpertStore(std::shared_ptr<const Checkpoint> checkpoint, ExpertLayout layout,
+                         int32_t num_slots)
+    : checkpoint_(std::move(checkpoint)),
+      layout_(std::move(layout)),
+      cache_(layout_.experts_of_layer(), num_slots) {
+  const auto wanted_max =
+      static_cast<size_t>(*std::ranges::max_element(layout_.experts_of_layer()));
+  wanted_.reserve(wanted_max);
+  missing_.reserve(wanted_max);
+  ready_.reserve(wanted_max);
 }
 
 Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
-    std::shared_ptr<const Checkpoint> checkpoint) {
-  auto store = std::unique_ptr<ExpertStore>(new ExpertStore());
-  const ModelConfig& config = checkpoint->config();
-  TRY_ASSIGN(store->memory_, AnonymousMemory::reserve(total_bytes(*checkpoint)));
-  std::byte* next = store->memory_.data();
-  const int32_t layers = config.num_hidden_layers + config.num_nextn_predict_layers;
-  for (int32_t layer = 0; layer < layers; ++layer) {
-    std::vector<Expert>& experts = store->layers_.emplace_back();
-    experts.resize(static_cast<size_t>(experts_of(config, layer)));
-    for (size_t e = 0; e < experts.size(); ++e) {
-      Weight* weights[3] = {&experts[e].weights.w1, &experts[e].weights.w2, &experts[e].weights.w3};
-      for (size_t w = 0; w < 3; ++w) {
-        const std::string name =
-            fmt::format("{}.ffn.experts.{}.w{}", prefix_of(config, layer), e, w + 1);
-        Part* parts = experts[e].parts + 2 * w;
-        TRY_ASSIGN(parts[0].entry, checkpoint->find(name + ".weight"));
-        TRY_ASSIGN(parts[1].entry, checkpoint->find(name + ".scale"));
-        for (size_t p = 0; p < 2; ++p) {
-          parts[p].memory = next;
-          next += aligned_bytes(parts[p].entry->num_bytes);
-        }
-        *weights[w] = {WeightFormat::kFp4, parts[0].memory,
-                       reinterpret_cast<const uint8_t*>(parts[1].memory), parts[0].entry->shape[0],
-                       2 * parts[0].entry->shape[1]};
-      }
-    }
-  }
-  store->checkpoint_ = std::move(checkpoint);
+    std::shared_ptr<const Checkpoint> checkpoint, const ExpertStoreOptions& options) {
+  TRY_ASSIGN(ExpertLayout layout, ExpertLayout::create(*checkpoint));
+  const int32_t slots = options.num_slots > 0 ? std::min(options.num_slots, layout.num_experts())
+                                              : layout.num_experts();
+  auto store = std::unique_ptr<ExpertStore>(
+      new ExpertStore(std::move(checkpoint), std::move(layout), slots));
+  TRY_ASSIGN(store->memory_,
+             AnonymousMemory::reserve(static_cast<uint64_t>(slots) * store->layout_.slot_bytes()));
+  RangeReaderOptions reading{.way = options.way, .allow_direct = options.allow_direct};
+  reading.ranges_max =
+      kRangesMax * std::min(slots, static_cast<int32_t>(store->wanted_.capacity()));
+  // Where every expert has its slot each is read once: preparing all memory would cost more.
+  if (!store->holds_all()) reading.memory = {store->memory_.data(), store->memory_.size()};
+  TRY_ASSIGN(store->reader_, RangeReader::open(store->checkpoint_->shards(), reading));
   return store;
 }
 
-ExpertStore::Expert& ExpertStore::at(int32_t layer, int32_t expert) {
-  DCHECK(layer >= 0 && static_cast<size_t>(layer) < layers_.size());
-  std::vector<Expert>& experts = layers_[static_cast<size_t>(layer)];
-  DCHECK(expert >= 0 && static_cast<size_t>(expert) < experts.size());
-  return experts[static_cast<size_t>(expert)];
+std::byte* ExpertStore::slot(int32_t index) const {
+  return memory_.data() + static_cast<uint64_t>(index) * layout_.slot_bytes();
 }
 
-Result<const ExpertWeights*> ExpertStore::fetch(int32_t layer, int32_t expert) {
-  Expert& entry = at(layer, expert);
-  const uint64_t key = static_cast<uint64_t>(layer) << 32 | static_cast<uint64_t>(expert);
-  if (fault_fires(FaultPoint::kWeightRead, key)) {
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("layer {} expert {}: read failed (injected)", layer, expert));
-  }
-  if (entry.is_resident) return &entry.weights;
-  for (const Part& part : entry.parts) {
-    if (auto read = checkpoint_->read(*part.entry, {part.memory, part.entry->num_bytes}); !read) {
-      return fail(ErrorCode::kUnavailable,
-                  fmt::format("layer {} expert {}: {}", layer, expert, read.error().message));
+void ExpertStore::begin(int32_t layer, std::span<const int32_t> experts) {
+  release_given();
+  CHECK(next_ready_ == wanted_.size(), "layer {}: the step before has not ended", layer);
+  layer_ = layer;
+  first_expert_ = cache_.index(layer, 0);
+  wanted_.clear();
+  missing_.clear();
+  ready_.clear();
+  next_missing_ = next_ready_ = 0;
+  cache_.visit(layer, experts);
+  for (const int32_t expert : experts) {
+    const size_t place = wanted_.size();
+    Wanted& wanted = wanted_.emplace_back();
+    wanted.expert = cache_.index(layer, expert);
+    const uint64_t key = static_cast<uint64_t>(layer) << 32 | static_cast<uint64_t>(expert);
+    if (fault_fires(FaultPoint::kWeightRead, key)) {
+      wanted.status = tl::unexpected(failure(wanted.expert, "read failed (injected)"));
+      ready_.push_back(place);
+    } else if (cache_.hold(wanted.expert)) {
+      wanted.is_held = true;
+      ready_.push_back(place);
+      ++traffic_.hits;
+    } else {
+      missing_.push_back(place);
+      ++traffic_.misses;
     }
-    resident_bytes_ += part.entry->num_bytes;
   }
-  entry.is_resident = true;
-  return &entry.weights;
+  start_reads();
+}
+
+// As many as find a slot; the others follow when experts that were given are done with.
+void ExpertStore::start_reads() {
+  for (; next_missing_ < missing_.size(); ++next_missing_) {
+    const size_t place = missing_[next_missing_];
+    Wanted& wanted = wanted_[place];
+    const std::optional<int32_t> taken = cache_.take(wanted.expert);
+    if (!taken) break;
+    wanted.is_held = true;
+    if (num_reading_++ == 0) reading_since_ = std::chrono::steady_clock::now();
+    for (const ExpertLayout::Range& range : layout_.ranges(wanted.expert)) {
+      reader_->start({range.shard,
+                      range.bytes.offset,
+                      {slot(*taken) + range.place, range.bytes.num_bytes},
+                      range.num_needed,
+                      place});
+      ++wanted.ranges_left;
+    }
+  }
+  reader_->pump();
+}
+
+void ExpertStore::settle(const RangeOutcome& outcome) {
+  const auto place = static_cast<size_t>(outcome.read.tag);
+  Wanted& wanted = wanted_[place];
+  if (outcome.ok) {
+    traffic_.bytes_read += static_cast<int64_t>(outcome.read.num_needed);
+  } else if (wanted.status) {
+    wanted.status = tl::unexpected(failure(wanted.expert, reader_->explain(outcome)));
+  }
+  if (--wanted.ranges_left > 0) return;
+  if (--num_reading_ == 0) traffic_.read_s += seconds_since(reading_since_);
+  if (!wanted.status) {
+    cache_.drop(wanted.expert);  // to be tried again next time
+    wanted.is_held = false;
+  }
+  ready_.push_back(place);
+}
+
+std::optional<ExpertStore::Ready> ExpertStore::next() {
+  release_given();
+  start_reads();
+  while (const std::optional<RangeOutcome> outcome = reader_->next(false)) settle(*outcome);
+  if (next_ready_ == ready_.size() && next_ready_ < wanted_.size()) {
+    const auto start = std::chrono::steady_clock::now();
+    while (next_ready_ == ready_.size()) {
+      start_reads();  // a failed read has left its slot
+      const std::optional<RangeOutcome> outcome = reader_->next(true);
+      CHECK(outcome.has_value(), "layer {}: an expert is wanted and not read", layer_);
+      settle(*outcome);
+    }
+    traffic_.wait_s += seconds_since(start);
+  }
+  if (next_ready_ == wanted_.size()) return std::nullopt;
+  const size_t place = ready_[next_ready_++];
+  const Wanted& wanted = wanted_[place];
+  if (!wanted.status) return Ready{place, tl::unexpected(wanted.status.error())};
+  given_ = place;
+  return Ready{place, layout_.weights(wanted.expert, slot(cache_.slot(wanted.expert)))};
+}
+
+void ExpertStore::release_given() {
+  if (!given_) return;
+  cache_.release(wanted_[*given_].expert);
+  given_.reset();
+}
+
+Result<ExpertWeights> ExpertStore::fetch(int32_t layer, int32_t expert) {
+  begin(layer, {&expert, 1});
+  return next()->weights;
+}
+
+Error ExpertStore::failure(int32_t expert, const std::string& cause) const {
+  return {ErrorCode::kUnavailable,
+          fmt::format("layer {} expert {}: {}", layer_, expert - first_expert_, cause)};
 }
 
 }  // namespace yeoul

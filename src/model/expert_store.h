@@ -1,51 +1,98 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/ops.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "io/anonymous_memory.h"
+#include "io/range_reader.h"
+#include "model/expert_cache.h"
+#include "model/expert_layout.h"
 
 namespace yeoul {
 
-// Routed experts of all layers (DSpark stage s counts as layer num_hidden_layers + s). An expert is
-// read from its shard when first asked for and stays resident; room for all of them is reserved as
-// address space, used as they come. A failed read is the caller's to report, and is tried again
-// next time. Thread-confined to the engine thread.
+struct ExpertStoreOptions {
+  int32_t num_slots = 0;  // experts in memory at once; 0: all of them
+  ReadWay way = ReadWay::kBest;
+  bool allow_direct = true;
+};
+
+// What the store did since it was created.
+struct ExpertTraffic {
+  int64_t hits = 0;  // experts that a layer step wanted and that were there
+  int64_t misses = 0;
+  int64_t bytes_read = 0;
+  double read_s = 0;  // time in which reads were under way
+  double wait_s = 0;  // of it, time in which nothing could be computed
+};
+
+// Routed experts of all layers (DSpark stage s counts as layer num_hidden_layers + s), in memory as
+// far as there are slots. A layer step names the experts it wants; those that are missing are read
+// all at once, many reads deep, while those that are there are computed. With fewer slots than the
+// step has experts it goes in waves. Which experts stay is ExpertCache's choice and changes no bit.
+// Thread-confined to the engine thread; begin() and next() do not allocate unless a read fails.
 class ExpertStore {
  public:
-  static Result<std::unique_ptr<ExpertStore>> create(std::shared_ptr<const Checkpoint> checkpoint);
+  static Result<std::unique_ptr<ExpertStore>> create(std::shared_ptr<const Checkpoint> checkpoint,
+                                                     const ExpertStoreOptions& options = {});
 
-  // kUnavailable with layer, expert and the cause.
-  Result<const ExpertWeights*> fetch(int32_t layer, int32_t expert);
+  struct Ready {
+    size_t place = 0;               // in the list given to begin()
+    Result<ExpertWeights> weights;  // kUnavailable with layer, expert and the cause
+  };
+  // A layer step wants these experts (distinct). The step before was asked for to its end.
+  void begin(int32_t layer, std::span<const int32_t> experts);
+  // The next one to compute, in whatever order they come; none when all were given. What was given
+  // before is valid until this call.
+  std::optional<Ready> next();
 
-  // Bytes of all experts, and of those resident now.
-  uint64_t total_bytes() const { return memory_.size(); }
-  uint64_t resident_bytes() const { return resident_bytes_; }
-  static uint64_t total_bytes(const Checkpoint& checkpoint);
+  // One expert alone; valid until the next call of fetch() or begin().
+  Result<ExpertWeights> fetch(int32_t layer, int32_t expert);
+
+  bool holds_all() const { return cache_.num_slots() == cache_.num_experts(); }
+  uint64_t expert_bytes() const { return layout_.expert_bytes(); }
+  const RangeReader& reader() const { return *reader_; }
+  const ExpertTraffic& traffic() const { return traffic_; }
 
  private:
-  struct Part {
-    const TensorEntry* entry = nullptr;
-    std::byte* memory = nullptr;
+  struct Wanted {
+    int32_t expert = 0;  // numbered through all layers
+    int32_t ranges_left = 0;
+    bool is_held = false;  // has a slot, pinned
+    Result<void> status;
   };
-  struct Expert {
-    Part parts[6];  // w1, w2, w3, each with its scale
-    ExpertWeights weights;
-    bool is_resident = false;
-  };
-  ExpertStore() = default;
-  Expert& at(int32_t layer, int32_t expert);
+  ExpertStore(std::shared_ptr<const Checkpoint> checkpoint, ExpertLayout layout, int32_t num_slots);
+  std::byte* slot(int32_t index) const;
+  void start_reads();
+  void settle(const RangeOutcome& outcome);
+  void release_given();
+  Error failure(int32_t expert, const std::string& cause) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;
-  std::vector<std::vector<Expert>> layers_;
+  ExpertLayout layout_;
+  ExpertCache cache_;
   AnonymousMemory memory_;
-  uint64_t resident_bytes_ = 0;
+  std::unique_ptr<RangeReader> reader_;  // ends before the memory it reads into
+  ExpertTraffic traffic_;
+
+  // The step at hand.
+  int32_t layer_ = 0;
+  int32_t first_expert_ = 0;     // number of the layer's expert 0
+  std::vector<Wanted> wanted_;   // by place
+  std::vector<size_t> missing_;  // places whose reads were not started, from next_missing_ on
+  size_t next_missing_ = 0;
+  std::vector<size_t> ready_;  // places that can be given, from next_ready_ on
+  size_t next_ready_ = 0;
+  std::optional<size_t> given_;
+  int32_t num_reading_ = 0;  // experts
+  std::chrono::steady_clock::time_point reading_since_;
 };
 
 }  // namespace yeoul

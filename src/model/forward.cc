@@ -13,13 +13,12 @@
 namespace yeoul {
 
 Forward::Forward(const Weights& weights, const EngramHash& engram_hash, Ops& ops, KvStore& kv,
-                 BatchReader& reader, const ForwardLimits& limits)
+                 const ForwardLimits& limits)
     : weights_(weights),
       config_(weights.config()),
       engram_hash_(engram_hash),
       ops_(ops),
       kv_(kv),
-      reader_(reader),
       limits_(limits),
       cone_(config_),
       buffers_(config_, limits),
@@ -156,6 +155,7 @@ void Forward::choose_rows(int32_t layer) {
 }
 
 void Forward::run_layer(int32_t layer) {
+  weights_.engram_rows().poll();
   choose_rows(layer);
   if (input_rows_.empty()) return;
   inject_engram(layer);

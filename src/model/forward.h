@@ -9,7 +9,6 @@
 #include "backend/cpu/cpu_ops.h"
 #include "backend/ops.h"
 #include "base/result.h"
-#include "io/file.h"
 #include "model/cone.h"
 #include "model/engram_hash.h"
 #include "model/forward_buffers.h"
@@ -45,7 +44,7 @@ struct ItemOutcome {
 class Forward {
  public:
   Forward(const Weights& weights, const EngramHash& engram_hash, Ops& ops, KvStore& kv,
-          BatchReader& reader, const ForwardLimits& limits);
+          const ForwardLimits& limits);
 
   static OpsLimits ops_limits(const ModelConfig& config, const ForwardLimits& limits);
   // Bytes of the step's buffers.
@@ -80,8 +79,6 @@ class Forward {
   void ffn_half(int32_t layer);
   void inject_engram(int32_t layer);
   void address_engram_item(int32_t e, const ItemInput& item);
-  void add_engram_read(const TensorEntry& entry, int64_t table_row, int32_t step_row, uint8_t* into,
-                       size_t bytes);
   size_t engram_place(int32_t e, int32_t step_row) const;  // first of the row's columns
 
   void attention(int32_t layer, RowIndex rows);  // u -> out
@@ -91,7 +88,8 @@ class Forward {
   int64_t pool_latents(int32_t layer, RowIndex rows, const Bf16* u);
   void select(int32_t layer, RowIndex rows);
   void moe(int32_t layer, RowIndex rows);  // u -> out
-  void run_experts(int32_t layer, RowIndex rows);
+  void group_by_expert(RowIndex rows);
+  void run_experts(RowIndex rows);
 
   void linear(const Linear& linear, const Bf16* x, int64_t rows, Bf16* out);
   void linear(const Linear& linear, const Bf16* x, int64_t rows, float* out);
@@ -116,7 +114,6 @@ class Forward {
   const EngramHash& engram_hash_;
   Ops& ops_;
   KvStore& kv_;
-  BatchReader& reader_;
   ForwardLimits limits_;
   Cone cone_;
   ForwardBuffers buffers_;
@@ -126,7 +123,6 @@ class Forward {
   // The step at hand.
   std::span<const ItemInput> items_;
   int32_t num_rows_ = 0;
-  size_t num_engram_reads_ = 0;
   std::vector<ItemView> item_views_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<int32_t> input_rows_, window_rows_, output_rows_;  // of the current layer

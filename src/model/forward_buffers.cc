@@ -70,6 +70,8 @@ ForwardBuffers::ForwardBuffers(const ModelConfig& c, const ForwardLimits& limits
   expert_weights.resize(experts.size());
   expert_rows.resize(experts.size());
   expert_places.resize(experts.size());
+  expert_ids.reserve(size(c.n_routed_experts));
+  expert_begins.reserve(size(c.n_routed_experts + 1));
   expert_out.resize(experts.size() * size(h));
 
   const int64_t columns = (c.engram_max_ngram_size - 1) * c.engram_n_heads;
@@ -77,8 +79,6 @@ ForwardBuffers::ForwardBuffers(const ModelConfig& c, const ForwardLimits& limits
   engram_rows.resize(size(lookups));
   engram_codes.resize(size(lookups * c.engram_head_dim));
   engram_scales.resize(size(lookups * c.engram_head_dim / 32));
-  engram_reads.resize(size(2 * lookups));
-  engram_lookups.resize(size(2 * lookups));
   engram_input.resize(size(t * columns * c.engram_head_dim));
   engram_kv.resize(size(t * (copies + 1) * h));
 
@@ -94,9 +94,9 @@ int64_t ForwardBuffers::num_bytes() const {
       compressed_cosine, compressed_sine, streams, pre, attn_pre, post, comb, selected,
       num_selected, pool, num_pool, hidden, source_hidden, out, q_low, queries, heads, grouped, kv,
       keys, pair_values, pairs, places, latent_positions, latent_cosine, latent_sine, index_queries,
-      index_weights, experts, expert_weights, expert_rows, expert_places, expert_out, shared,
-      engram_rows, engram_codes, engram_scales, engram_reads, engram_lookups, engram_input,
-      engram_kv, logits);
+      index_weights, experts, expert_weights, expert_rows, expert_places, expert_ids, expert_begins,
+      expert_out, shared, engram_rows, engram_codes, engram_scales, engram_input, engram_kv,
+      logits);
   for (const ParkedRows& rows : parked) {
     add(rows.streams, rows.pre, rows.selected, rows.num_selected, rows.pool, rows.num_pool,
         rows.compressed_ids, rows.history);

@@ -5,7 +5,6 @@
 
 #include "backend/ops.h"
 #include "checkpoint/config.h"
-#include "io/file.h"
 #include "tensor/formats/bf16.h"
 
 namespace yeoul {
@@ -22,11 +21,6 @@ struct ParkedRows {
   std::vector<int32_t> selected, num_selected, pool, num_pool;
   std::vector<int32_t> compressed_ids;
   std::vector<int32_t> history;
-};
-
-struct EngramLookup {
-  int32_t step_row = 0;
-  int64_t table_row = 0;
 };
 
 // Every buffer of the forward pass, sized once. Letters as in backend/ops.h. Arrays over [T] are
@@ -71,6 +65,7 @@ struct ForwardBuffers {
   std::vector<int32_t> experts;                     // [n, K]
   std::vector<float> expert_weights;                // [n, K]
   std::vector<int32_t> expert_rows, expert_places;  // [n * K]
+  std::vector<int32_t> expert_ids, expert_begins;   // up to [E], [E + 1]
   std::vector<Bf16> expert_out;                     // [n, K, H]
   std::vector<Bf16> shared;                         // [n, H]
 
@@ -78,10 +73,8 @@ struct ForwardBuffers {
   std::vector<int64_t> engram_rows;
   std::vector<uint8_t> engram_codes;   // [.., width]
   std::vector<uint8_t> engram_scales;  // [.., width/32]
-  std::vector<ReadRequest> engram_reads;
-  std::vector<EngramLookup> engram_lookups;  // what each request is for
-  std::vector<Bf16> engram_input;            // [n, columns * width]
-  std::vector<Bf16> engram_kv;               // [n, (C+1) H]
+  std::vector<Bf16> engram_input;      // [n, columns * width]
+  std::vector<Bf16> engram_kv;         // [n, (C+1) H]
 
   std::vector<float> logits;       // [logit rows, V]
   std::vector<ParkedRows> parked;  // [slots]

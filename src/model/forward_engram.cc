@@ -1,45 +1,29 @@
 // Engram: addresses, reads and injection (model.md section 4).
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
-#include "base/fault.h"
 #include "model/forward.h"
 
 namespace yeoul {
 
 // Token ids are all it takes to know the rows, so the whole step's reads are issued before layer 0.
 void Forward::read_engram_rows(const StepInput& input) {
-  num_engram_reads_ = 0;
+  weights_.engram_rows().begin();
   for (int32_t e = 0; e < engram_hash_.num_layers(); ++e) {
     const int32_t layer = config_.engram_layer_ids[static_cast<size_t>(e)];
     for (const ItemInput& item : input.items) {
       if (layer >= item.layer_begin && layer < item.layer_end) address_engram_item(e, item);
     }
   }
-  reader_.read({buffers_.engram_reads.data(), num_engram_reads_});
-  for (size_t i = 0; i < num_engram_reads_; ++i) {
-    const ReadRequest& read = buffers_.engram_reads[i];
-    const EngramLookup& lookup = buffers_.engram_lookups[i];
-    if (read.ok && !fault_fires(FaultPoint::kEngramRead, static_cast<uint64_t>(lookup.table_row))) {
-      continue;
-    }
-    std::fill(read.into.begin(), read.into.end(), std::byte{0});
-    fail_item(
-        buffers_.item_of[static_cast<size_t>(lookup.step_row)],
-        {ErrorCode::kUnavailable, fmt::format("Engram row {} at byte {} of {} could not be read",
-                                              lookup.table_row, read.offset, read.file->path())});
-  }
+  weights_.engram_rows().start();
 }
 
-// Requests for all rows of one item in Engram layer number e.
+// Names all rows of one item in Engram layer number e.
 void Forward::address_engram_item(int32_t e, const ItemInput& item) {
-  const int32_t layer = config_.engram_layer_ids[static_cast<size_t>(e)];
-  const EngramWeights& w = *weights_.layers[static_cast<size_t>(layer)].engram;
   const auto columns = static_cast<size_t>(engram_hash_.num_columns());
+  const auto width = static_cast<size_t>(config_.engram_head_dim);
   const auto history_len = static_cast<int64_t>(engram_hash_.history_len());
   const ParkedRows& parked = buffers_.parked[static_cast<size_t>(item.slot)];
   const std::span<const int32_t> history =
@@ -62,11 +46,9 @@ void Forward::address_engram_item(int32_t e, const ItemInput& item) {
     const std::span<int64_t> rows(buffers_.engram_rows.data() + place, columns);
     engram_hash_.rows(e, {ids.data(), count}, rows);
     for (size_t c = 0; c < columns; ++c) {
-      const auto width = static_cast<size_t>(config_.engram_head_dim);
-      add_engram_read(*w.table, rows[c], row, buffers_.engram_codes.data() + (place + c) * width,
-                      width);
-      add_engram_read(*w.table_scale, rows[c], row,
-                      buffers_.engram_scales.data() + (place + c) * (width / 32), width / 32);
+      weights_.engram_rows().want({e, row, rows[c],
+                                   buffers_.engram_codes.data() + (place + c) * width,
+                                   buffers_.engram_scales.data() + (place + c) * (width / 32)});
     }
   }
 }
@@ -77,22 +59,16 @@ size_t Forward::engram_place(int32_t e, int32_t step_row) const {
          static_cast<size_t>(engram_hash_.num_columns());
 }
 
-void Forward::add_engram_read(const TensorEntry& entry, int64_t table_row, int32_t step_row,
-                              uint8_t* into, size_t bytes) {
-  const File& shard = weights_.checkpoint().shards()[static_cast<size_t>(entry.shard)];
-  buffers_.engram_lookups[num_engram_reads_] = {step_row, table_row};
-  buffers_.engram_reads[num_engram_reads_++] = {
-      &shard,
-      entry.offset + static_cast<uint64_t>(table_row) * bytes,
-      {reinterpret_cast<std::byte*>(into), bytes},
-      false};
-}
-
 void Forward::inject_engram(int32_t layer) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   if (!w.engram) return;
   const auto& ids = config_.engram_layer_ids;
   const auto e = static_cast<int32_t>(std::find(ids.begin(), ids.end(), layer) - ids.begin());
+  weights_.engram_rows().wait(e);
+  for (const EngramRows::Failure& failure : weights_.engram_rows().failures()) {
+    if (failure.table != e) continue;
+    fail_item(buffers_.item_of[static_cast<size_t>(failure.step_row)], failure.error);
+  }
   const auto columns = static_cast<size_t>(engram_hash_.num_columns());
   const auto width = static_cast<size_t>(config_.engram_head_dim);
   const auto n = static_cast<int64_t>(input_rows_.size());

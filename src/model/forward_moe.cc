@@ -1,6 +1,7 @@
 // Mixture of experts of one layer (model.md section 3.7).
 
 #include <algorithm>
+#include <optional>
 
 #include "model/forward.h"
 
@@ -20,10 +21,13 @@ void Forward::moe(int32_t layer, RowIndex rows) {
               n, rows, buffers_.is_image.data(), chosen, config_.norm_topk_prob,
               config_.routed_scaling_factor, buffers_.experts.data(),
               buffers_.expert_weights.data(), scores.empty() ? nullptr : scores.data()});
-  run_experts(layer, rows);
+  group_by_expert(rows);
+  weights_.experts().begin(layer, buffers_.expert_ids);
+  // The shared expert waits for no read.
   const RowIndex all(buffers_.identity.data(), static_cast<size_t>(n));
   ops_.expert({w.shared, buffers_.hidden.data(), all, all, nullptr, config_.swiglu_limit,
                buffers_.shared.data()});
+  run_experts(rows);
   ops_.combine({buffers_.expert_out.data(), buffers_.experts.data(), buffers_.shared.data(), n,
                 config_.hidden_size, chosen, buffers_.out.data(),
                 routed.empty() ? nullptr : routed.data()});
@@ -37,9 +41,8 @@ void Forward::moe(int32_t layer, RowIndex rows) {
   }
 }
 
-// Rows grouped by expert, experts in ascending order; each (row, expert) output has its own place,
-// so the order of work decides no bit. An expert that cannot be read fails the items that chose it.
-void Forward::run_experts(int32_t layer, RowIndex rows) {
+// Places of (row, choice) sorted by expert; expert_ids and expert_begins: the groups, ascending.
+void Forward::group_by_expert(RowIndex rows) {
   const auto places = static_cast<int32_t>(rows.size()) * config_.num_experts_per_tok;
   std::vector<int32_t>& by_expert = buffers_.expert_places;
   for (int32_t p = 0; p < places; ++p) by_expert[static_cast<size_t>(p)] = p;
@@ -49,30 +52,38 @@ void Forward::run_experts(int32_t layer, RowIndex rows) {
   std::sort(by_expert.begin(), by_expert.begin() + places, [&](int32_t a, int32_t b) {
     return expert_of(a) < expert_of(b) || (expert_of(a) == expert_of(b) && a < b);
   });
+  buffers_.expert_ids.clear();
+  buffers_.expert_begins.clear();
   for (int32_t p = 0; p < places; ++p) {
-    buffers_.expert_rows[static_cast<size_t>(p)] =
-        by_expert[static_cast<size_t>(p)] / config_.num_experts_per_tok;
+    const int32_t place = by_expert[static_cast<size_t>(p)];
+    buffers_.expert_rows[static_cast<size_t>(p)] = place / config_.num_experts_per_tok;
+    if (!buffers_.expert_ids.empty() && buffers_.expert_ids.back() == expert_of(place)) continue;
+    buffers_.expert_ids.push_back(expert_of(place));
+    buffers_.expert_begins.push_back(p);
   }
-  for (int32_t first = 0; first < places;) {
-    const int32_t expert = expert_of(by_expert[static_cast<size_t>(first)]);
-    int32_t last = first + 1;
-    while (last < places && expert_of(by_expert[static_cast<size_t>(last)]) == expert) ++last;
-    const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(last - first);
-    first = last;
-    const Result<const ExpertWeights*> weights = weights_.experts().fetch(layer, expert);
-    if (!weights) {
-      for (size_t p = begin; p < begin + count; ++p) {
-        const int32_t row = rows[static_cast<size_t>(buffers_.expert_rows[p])];
-        fail_item(buffers_.item_of[static_cast<size_t>(row)], weights.error());
-        std::fill_n(buffers_.expert_out.data() + int64_t{by_expert[p]} * config_.hidden_size,
-                    config_.hidden_size, Bf16{});
-      }
+  buffers_.expert_begins.push_back(places);
+}
+
+// Experts in the order in which they are there; each (row, expert) output has its own place, so the
+// order of work decides no bit. An expert that cannot be read fails the items that chose it.
+void Forward::run_experts(RowIndex rows) {
+  while (const std::optional<ExpertStore::Ready> ready = weights_.experts().next()) {
+    const auto begin = static_cast<size_t>(buffers_.expert_begins[ready->place]);
+    const auto end = static_cast<size_t>(buffers_.expert_begins[ready->place + 1]);
+    const std::span<const int32_t> places(buffers_.expert_places.data() + begin, end - begin);
+    if (ready->weights) {
+      ops_.expert({*ready->weights, buffers_.hidden.data(),
+                   std::span<const int32_t>(buffers_.expert_rows).subspan(begin, end - begin),
+                   places, buffers_.expert_weights.data(), config_.swiglu_limit,
+                   buffers_.expert_out.data()});
       continue;
     }
-    ops_.expert({**weights, buffers_.hidden.data(),
-                 std::span<const int32_t>(buffers_.expert_rows).subspan(begin, count),
-                 std::span<const int32_t>(by_expert).subspan(begin, count),
-                 buffers_.expert_weights.data(), config_.swiglu_limit, buffers_.expert_out.data()});
+    for (const int32_t place : places) {
+      const int32_t row = rows[static_cast<size_t>(place / config_.num_experts_per_tok)];
+      fail_item(buffers_.item_of[static_cast<size_t>(row)], ready->weights.error());
+      std::fill_n(buffers_.expert_out.data() + int64_t{place} * config_.hidden_size,
+                  config_.hidden_size, Bf16{});
+    }
   }
 }
 

@@ -150,8 +150,6 @@ class WeightsLoader {
       TRY(fp8_matrix(p + "engram.wkv", engram.wkv));
       TRY(vector(p + "engram.q_weight", engram.q_weight));
       TRY(vector(p + "engram.k_weight", engram.k_weight));
-      TRY_ASSIGN(engram.table, checkpoint_.find(p + "engram.embed.weight"));
-      TRY_ASSIGN(engram.table_scale, checkpoint_.find(p + "engram.embed.scale"));
     }
     return {};
   }
@@ -193,10 +191,12 @@ uint64_t Weights::resident_bytes(const Checkpoint& checkpoint) {
 }
 
 Result<std::unique_ptr<Weights>> Weights::load(std::shared_ptr<const Checkpoint> checkpoint,
+                                               const WeightPlacement& placement,
                                                const LoadProgress& progress) {
   auto weights = std::make_unique<Weights>();
   weights->checkpoint_ = std::move(checkpoint);
-  TRY_ASSIGN(weights->experts_, ExpertStore::create(weights->checkpoint_));
+  TRY_ASSIGN(weights->experts_, ExpertStore::create(weights->checkpoint_, placement.experts));
+  TRY_ASSIGN(weights->engram_rows_, EngramRows::create(weights->checkpoint_, placement.engram));
   TRY(WeightsLoader(*weights, progress).load());
   return weights;
 }

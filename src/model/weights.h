@@ -10,6 +10,7 @@
 #include "backend/ops.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "model/engram_rows.h"
 #include "model/expert_store.h"
 
 namespace yeoul {
@@ -45,8 +46,6 @@ struct EngramWeights {
   Linear wkv;
   const Bf16* q_weight = nullptr;
   const Bf16* k_weight = nullptr;
-  const TensorEntry* table = nullptr;  // rows are read from the file
-  const TensorEntry* table_scale = nullptr;
 };
 
 struct LayerWeights {
@@ -78,11 +77,18 @@ struct DraftWeights {
 // Called with the bytes read so far and the bytes to read.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
+// What is in memory of the weights that need not be: routed experts and Engram tables.
+struct WeightPlacement {
+  ExpertStoreOptions experts;
+  EngramRowsOptions engram;
+};
+
 // Resident weights of a checkpoint: everything except routed experts (ExpertStore), Engram tables
-// (read by rows) and the vision tower (not served yet). Immutable after construction.
+// (EngramRows) and the vision tower (not served yet). Immutable after construction.
 class Weights {
  public:
   static Result<std::unique_ptr<Weights>> load(std::shared_ptr<const Checkpoint> checkpoint,
+                                               const WeightPlacement& placement = {},
                                                const LoadProgress& progress = {});
 
   // Bytes load() keeps resident, experts apart.
@@ -91,6 +97,7 @@ class Weights {
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   const ModelConfig& config() const { return checkpoint_->config(); }
   ExpertStore& experts() const { return *experts_; }
+  EngramRows& engram_rows() const { return *engram_rows_; }
 
   Linear embed, head;
   const Bf16* norm = nullptr;
@@ -102,6 +109,7 @@ class Weights {
   std::shared_ptr<const Checkpoint> checkpoint_;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> arena_{nullptr, nullptr};
   std::unique_ptr<ExpertStore> experts_;
+  std::unique_ptr<EngramRows> engram_rows_;
 };
 
 }  // namespace yeoul

@@ -61,6 +61,22 @@ std::vector<MetricFamily> engine_families(const Engine& engine) {
       family("yeoul_steps_total", "Steps of the engine.", MetricType::Counter, number(stats.steps)),
       family("yeoul_step_seconds_total", "Time spent in steps.", MetricType::Counter,
              stats.step_seconds),
+      family("yeoul_expert_hits_total", "Experts wanted and in memory.", MetricType::Counter,
+             number(stats.weights.expert_hits)),
+      family("yeoul_expert_misses_total", "Experts wanted and read.", MetricType::Counter,
+             number(stats.weights.expert_misses)),
+      family("yeoul_expert_read_bytes_total", "Bytes of experts read.", MetricType::Counter,
+             number(stats.weights.expert_bytes_read)),
+      family("yeoul_expert_wait_seconds_total", "Time without work while experts were read.",
+             MetricType::Counter, stats.weights.expert_wait_s),
+      family("yeoul_engram_rows_total", "Engram rows wanted.", MetricType::Counter,
+             number(stats.weights.engram_rows)),
+      family("yeoul_engram_rows_kept_total", "Engram rows wanted and in memory.",
+             MetricType::Counter, number(stats.weights.engram_rows_kept)),
+      family("yeoul_engram_reads_total", "Reads of Engram tables.", MetricType::Counter,
+             number(stats.weights.engram_reads)),
+      family("yeoul_engram_wait_seconds_total", "Time a layer waited for Engram rows.",
+             MetricType::Counter, stats.weights.engram_wait_s),
   };
   MetricFamily finished{
       "yeoul_engine_finished_total", "Requests that ended, by reason.", MetricType::Counter, {}};

@@ -257,15 +257,15 @@ TEST_P(OpsOfBothPaths, routing_and_experts_give_the_reference_output) {
   const double ulp = is_exact() ? 0 : 0.001;
   std::vector<Bf16> first(x.size()), shared(x.size()), out(x.size());
   std::vector<Bf16> routed(x.size() * static_cast<size_t>(chosen));
-  const Result<const ExpertWeights*> expert0 = model.weights().experts().fetch(0, 0);
+  const Result<ExpertWeights> expert0 = model.weights().experts().fetch(0, 0);
   ASSERT_TRUE(expert0);
-  run(**expert0, rows, rows, nullptr, first.data());
+  run(*expert0, rows, rows, nullptr, first.data());
   expect_equal(first, data.at("expert0"), "expert 0", ulp);
   for (int32_t place = 0; place < n * chosen; ++place) {
     const int32_t row = place / chosen;
     const auto weight = model.weights().experts().fetch(0, experts[static_cast<size_t>(place)]);
     ASSERT_TRUE(weight);
-    run(**weight, {&row, 1}, {&place, 1}, weights.data(), routed.data());
+    run(*weight, {&row, 1}, {&place, 1}, weights.data(), routed.data());
   }
   run(w.shared, rows, rows, nullptr, shared.data());
   ops->combine(

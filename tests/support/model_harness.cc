@@ -13,7 +13,9 @@ namespace yeoul {
 ModelHarness::ModelHarness(const Options& options) : options_(options) {
   auto checkpoint = Checkpoint::open(options.checkpoint);
   CHECK(checkpoint.has_value(), "{}", checkpoint.error().message);
-  auto weights = Weights::load(*checkpoint);
+  WeightPlacement placement{options.experts, options.engram};
+  placement.engram.rows_max = options.rows_max;
+  auto weights = Weights::load(*checkpoint, placement);
   CHECK(weights.has_value(), "{}", weights.error().message);
   weights_ = std::move(*weights);
   auto map = golden::read_json(options.engram_map)["token_map"].get<std::vector<int32_t>>();
@@ -33,8 +35,7 @@ ModelHarness::ModelHarness(const Options& options) : options_(options) {
       config(), KvLimits{options.slots, options.slots * pages_per_slot, 256, options.rows_max});
   CHECK(kv.has_value(), "{}", kv.error().message);
   kv_ = std::move(*kv);
-  reader_ = std::make_unique<BatchReader>(1);
-  forward_ = std::make_unique<Forward>(*weights_, *engram_hash_, *ops_, *kv_, *reader_, limits);
+  forward_ = std::make_unique<Forward>(*weights_, *engram_hash_, *ops_, *kv_, limits);
   lengths_.resize(static_cast<size_t>(options.slots));
   // Dealt out at random, so that a page number taken for an index shows.
   std::vector<int32_t> deck(static_cast<size_t>(options.slots * pages_per_slot));

@@ -24,6 +24,8 @@ class ModelHarness {
     int32_t rows_max = 256;
     int32_t parked_rows_max = 0;
     int64_t context_max = 2304;
+    ExpertStoreOptions experts = {};
+    EngramRowsOptions engram = {};  // rows_max is that of the steps
     // Page numbers of all slots are dealt out in an order drawn from this.
     uint64_t page_seed = 0;
   };
@@ -71,7 +73,6 @@ class ModelHarness {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<KvStore> kv_;
-  std::unique_ptr<BatchReader> reader_;
   std::unique_ptr<Forward> forward_;
   std::vector<int64_t> lengths_;
   std::vector<std::vector<int32_t>> pages_;

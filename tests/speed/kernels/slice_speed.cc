@@ -102,8 +102,8 @@ void decode(const std::string& checkpoint) {
     }
   }
   const auto& weights = model.weights();
-  const double experts = static_cast<double>(weights.experts().total_bytes()) /
-                         config.n_routed_experts * config.num_experts_per_tok;
+  const double experts = static_cast<double>(weights.experts().expert_bytes()) *
+                         config.num_experts_per_tok * config.num_hidden_layers;
   const double bytes = static_cast<double>(Weights::resident_bytes(weights.checkpoint())) -
                        2 * matrix_values(weights.embed.weight) + experts;
   const double share = bytes / best / roof;
