@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 
 #include "commands.h"
@@ -14,6 +15,46 @@ struct LogitsArguments {
   std::vector<TokenId> tokens;
   int32_t chunk = 0;
   std::string out;
+  std::string routing;  // empty: not recorded
+};
+
+// Writes which experts the tokens of a step chose: position, layer, experts; a line each.
+class RoutingRecorder {
+ public:
+  static Result<RoutingRecorder> create(const std::string& path) {
+    RoutingRecorder recorder;
+    if (path.empty()) return recorder;
+    recorder.file_.open(path, std::ios::trunc);
+    if (!recorder.file_) return fail(ErrorCode::kUnavailable, path + ": cannot write");
+    return recorder;
+  }
+
+  // What a step that starts at `position` is to be run with.
+  Trace trace(int64_t position) {
+    if (!file_.is_open()) return {};
+    return {[this, position](const Trace::Tensor& tensor) {
+              if (tensor.name != "experts") return;
+              const auto chosen = static_cast<size_t>(tensor.shape[1]);
+              for (size_t v = 0; v < tensor.values.size(); ++v) {
+                if (v % chosen == 0) {
+                  file_ << position + static_cast<int64_t>(v / chosen) << ' ' << tensor.layer;
+                }
+                file_ << ' ' << static_cast<int32_t>(tensor.values[v]);
+                if (v % chosen == chosen - 1) file_ << '\n';
+              }
+            },
+            {}};
+  }
+
+  Result<void> close() {
+    if (!file_.is_open()) return {};
+    file_.close();
+    if (file_) return {};
+    return fail(ErrorCode::kUnavailable, "the routing trace could not be written");
+  }
+
+ private:
+  std::ofstream file_;
 };
 
 Result<void> write_logits(const LogitsArguments& arguments) {
@@ -36,6 +77,7 @@ Result<void> write_logits(const LogitsArguments& arguments) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("token ids 0 to {} expected, {} found", vocab_size - 1, token));
   }
+  TRY_ASSIGN(RoutingRecorder routing, RoutingRecorder::create(arguments.routing));
   TRY_ASSIGN(NpyWriter writer, NpyWriter::create(arguments.out, length, vocab_size));
   std::vector<int32_t> pages(static_cast<size_t>(model.kv().limits().num_pages));
   std::iota(pages.begin(), pages.end(), 0);
@@ -50,12 +92,14 @@ Result<void> write_logits(const LogitsArguments& arguments) {
     const StepInput input{
         {&item, 1},
         std::span(arguments.tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(count))};
-    model.forward().run(input);
+    const Trace trace = routing.trace(at);
+    model.forward().run(input, arguments.routing.empty() ? nullptr : &trace);
     TRY(model.forward().outcomes()[0].status);
     for (int32_t row = 0; row < count; ++row) TRY(writer.append(model.forward().logits(row)));
     model.forward().commit(input, {&count, 1});
   }
   TRY(writer.close());
+  TRY(routing.close());
   fmt::print(stderr, "{}: float32 [{}, {}], {}\n", arguments.out, length, vocab_size,
              model.numerics_id());
   return {};
@@ -76,6 +120,10 @@ void add_logits_command(CLI::App& app, int& exit_code) {
   command->add_option("--out", arguments->out, "Where to write float32 [tokens, vocab]")
       ->required()
       ->type_name("FILE.npy");
+  command
+      ->add_option("--routing-trace", arguments->routing,
+                   "Write the experts each token chose: position, layer, experts; a line each")
+      ->type_name("FILE");
   command->callback([arguments, &exit_code] {
     const Result<void> written = write_logits(*arguments);
     exit_code = written ? 0 : report(written.error());

@@ -97,6 +97,31 @@ class Logits(unittest.TestCase):
             if isa in refusal:
                 self.assertEqual(self.logits(tokens, "--isa", isa)[1].tobytes(), best[1].tobytes())
 
+    def test_experts_that_take_turns_in_memory_do_not_change_a_bit(self):
+        tokens = [i * 37 % 500 for i in range(40)]
+        refusal = run("logits", "--tokens", ",".join(map(str, tokens)), "--out", os.devnull,
+                      "--memory", "1MiB", expect=1)[1]
+        least = re.search(r"--memory (\d+MiB) would fit", refusal)[1]
+        self.assertRegex(refusal, r"routed experts .* at a time")
+        self.assertEqual(self.logits(tokens, "--memory", least)[1].tobytes(),
+                         self.logits(tokens)[1].tobytes())
+
+    def test_the_routing_trace_names_the_experts_of_every_token_and_layer(self):
+        tokens = [i * 37 % 500 for i in range(9)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace")
+            recorded = self.logits(tokens, "--chunk", "4", "--routing-trace", path)
+            self.assertEqual(recorded[1].tobytes(), self.logits(tokens)[1].tobytes())
+            with open(path, encoding="ascii") as file:
+                lines = [[int(word) for word in line.split()] for line in file]
+        self.assertEqual(sorted((line[0], line[1]) for line in lines),
+                         [(position, layer) for position in range(9) for layer in range(10)])
+        for line in lines:
+            self.assertEqual(len(set(line[2:])), 3)
+            self.assertTrue(all(0 <= expert < 12 for expert in line[2:]))
+        self.assertIn("/nowhere/x", run("logits", "--tokens", "1", "--out", os.devnull,
+                                        "--routing-trace", "/nowhere/x", expect=1)[1])
+
     def test_bad_input_is_named(self):
         self.assertIn("token ids 0 to 511 expected, 512 found",
                       run("logits", "--tokens", "1,512", "--out", os.devnull, expect=1)[1])
