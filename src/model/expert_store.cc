@@ -13,6 +13,9 @@ namespace {
 
 // Ranges of an expert at most: each of its six tensors apart.
 constexpr int32_t kRangesMax = 6;
+// Reads the device has at a time: 128 MiB, so that it stays busy while an expert is computed and
+// nobody hands it more.
+constexpr int32_t kDepth = 256;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -41,7 +44,8 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::create(
       new ExpertStore(std::move(checkpoint), std::move(layout), slots));
   TRY_ASSIGN(store->memory_,
              AnonymousMemory::reserve(static_cast<uint64_t>(slots) * store->layout_.slot_bytes()));
-  RangeReaderOptions reading{.way = options.way, .allow_direct = options.allow_direct};
+  RangeReaderOptions reading{
+      .way = options.way, .allow_direct = options.allow_direct, .depth = kDepth};
   reading.ranges_max =
       kRangesMax * std::min(slots, static_cast<int32_t>(store->wanted_.capacity()));
   // Where every expert has its slot each is read once: preparing all memory would cost more.
