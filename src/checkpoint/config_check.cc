@@ -7,13 +7,13 @@
 #include <limits>
 #include <string_view>
 
+#include "tensor/formats/kv_rows.h"
+
 namespace yeoul {
 namespace {
 
 // FP8 activations, FP8 tiles, FP4 weights and index keys all share one scale over 32 values.
 constexpr int32_t kQuantGroup = 32;
-// What the kernels' buffers of one head hold; the release has 512 and 128.
-constexpr int32_t kHeadDimMax = 1024;
 // Backbone and draft experts together; the release has 40 * 384 + 3 * 128 = 15,744.
 constexpr int64_t kExpertsTotalMax = 1 << 18;
 

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/sums.h"
 #include "base/check.h"
+#include "tensor/formats/kv_rows.h"
 
 namespace yeoul {
 namespace cpu {

@@ -43,7 +43,6 @@ int64_t cpu_ops_bytes(const OpsLimits& limits, int num_threads);
 
 namespace cpu {
 
-inline constexpr int kHeadDimMax = 1024;
 inline constexpr int kCopiesMax = 16;
 
 // Buffers of one thread, each large enough for the op that needs most.

@@ -9,6 +9,10 @@
 
 namespace yeoul {
 
+// Values of a row of one head that the buffers of kernels have room for; the release has 512 (keys
+// and values) and 128 (index keys).
+inline constexpr int kHeadDimMax = 1024;
+
 // FP8 with one UE8M0 scale per 32 values: linear inputs and window rows. Per group:
 // amax = max(|x|, 1e-4); scale = 2^ceil(log2(amax * fl32(1/448))); code = e4m3(x / scale).
 inline constexpr int kFp8Group = 32;
