@@ -32,6 +32,7 @@ struct ModelArguments {
   int num_threads = 0;  // 0: as many as the machine gives
   Accumulate accumulate = Accumulate::kFloat;
   std::string isa = "auto";
+  std::string pin = "auto";
 };
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 

@@ -45,6 +45,12 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
           "Instruction set of the kernels: auto, scalar, avx2, avx512 or neon; all give the "
           "same bits")
       ->capture_default_str();
+  command
+      .add_option(
+          "--pin", arguments.pin,
+          "Bind compute threads to processors and spread memory over NUMA nodes: on, off, or "
+          "auto, which does so where there are several nodes or two threads a core")
+      ->capture_default_str();
 }
 
 std::string embedded_checkpoint() {
@@ -69,6 +75,7 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
   LoadOptions options;
   options.accumulate = arguments.accumulate;
   TRY_ASSIGN(options.isa, parse_isa(arguments.isa));
+  TRY_ASSIGN(options.pin, parse_pin(arguments.pin));
   options.memory = {
       .memory_bytes = arguments.memory_bytes,
       .parallel = arguments.parallel,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/thread_placement.h"
 #include "base/result.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
@@ -16,6 +17,7 @@ struct LoadOptions {
   MemoryOptions memory;
   Accumulate accumulate = Accumulate::kFloat;
   Isa isa = best_isa();
+  Pin pin = Pin::kAuto;
   std::vector<int32_t> engram_token_map;  // token id -> compressed id, from the tokenizer
   LoadProgress progress;
 };

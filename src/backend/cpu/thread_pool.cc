@@ -10,11 +10,9 @@
 namespace yeoul {
 namespace {
 
-// Long enough to cover the gaps between the ops of one step, short enough not to burn an idle core.
-constexpr auto kSpinTime = std::chrono::microseconds(50);
 // The caller gives its processor away when the last tasks take longer: their thread may be waiting
 // for it.
-constexpr auto kPatience = std::chrono::microseconds(20);
+constexpr std::chrono::nanoseconds kPatience = std::chrono::microseconds(20);
 constexpr int kSpinsPerLook = 64;  // between two looks at the clock
 
 constexpr int kTaskBits = 32;
@@ -48,32 +46,24 @@ bool spin(std::chrono::nanoseconds time, const Ready& ready) {
   return false;
 }
 
-void pin(std::vector<std::thread>& workers) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  if (CPU_COUNT(&allowed) <= static_cast<int>(workers.size())) return;
-  // The caller keeps the first one to itself by leaving it to nobody else.
-  int cpu = 0;
-  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
-  for (std::thread& worker : workers) {
-    do {
-      ++cpu;
-    } while (!CPU_ISSET(cpu, &allowed));
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET(cpu, &own);
-    pthread_setaffinity_np(worker.native_handle(), sizeof(own), &own);
-  }
+void bind(std::thread& thread, int processor) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(static_cast<size_t>(processor), &own);
+  pthread_setaffinity_np(thread.native_handle(), sizeof(own), &own);
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads, bool pinned) {
+ThreadPool::ThreadPool(int num_threads, const ThreadPlacement& placement)
+    : spin_time_(placement.spin_time) {
   for (int thread = 1; thread < std::max(num_threads, 1); ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
     pthread_setname_np(workers_.back().native_handle(), ("cpu-" + std::to_string(thread)).c_str());
+    if (static_cast<size_t>(thread) < placement.processors.size()) {
+      bind(workers_.back(), placement.processors[static_cast<size_t>(thread)]);
+    }
   }
-  if (pinned) pin(workers_);
 }
 
 ThreadPool::~ThreadPool() {
@@ -102,7 +92,7 @@ void ThreadPool::run_slice(int64_t num_tasks, const Job& job) {
   }
   take_tasks(0);
   const auto all_done = [&] { return done_.load(std::memory_order_acquire) == num_tasks; };
-  while (!spin(kPatience, all_done)) std::this_thread::yield();
+  while (!spin(std::min(spin_time_, kPatience), all_done)) std::this_thread::yield();
 }
 
 bool ThreadPool::has_task() const {
@@ -126,7 +116,8 @@ void ThreadPool::take_tasks(int thread) {
 void ThreadPool::work(int thread) {
   while (!stopping_.load(std::memory_order_relaxed)) {
     take_tasks(thread);
-    if (!spin(kSpinTime, [&] { return has_task() || stopping_.load(std::memory_order_relaxed); })) {
+    if (!spin(spin_time_,
+              [&] { return has_task() || stopping_.load(std::memory_order_relaxed); })) {
       sleep();
     }
   }

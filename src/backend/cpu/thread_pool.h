@@ -1,11 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "backend/cpu/thread_placement.h"
 
 namespace yeoul {
 
@@ -16,9 +19,9 @@ namespace yeoul {
 // allocate; results must not depend on who runs a task.
 class ThreadPool {
  public:
-  // The caller counts as one; at least 1. `pinned` binds each worker to one processor of the
-  // affinity mask, if there are enough of them; right when the machine is this process's own.
-  explicit ThreadPool(int num_threads, bool pinned = false);
+  // The caller counts as one; at least 1. A placement with processors binds each worker to one;
+  // the caller, who does other things too, is left free and its processor left to it.
+  explicit ThreadPool(int num_threads, const ThreadPlacement& placement = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -52,6 +55,7 @@ class ThreadPool {
   bool has_task() const;
   void sleep();
 
+  const std::chrono::nanoseconds spin_time_;
   std::vector<std::thread> workers_;
   // Number of tasks and the next one not yet taken, of the current job, in one word: who advances
   // it owns that task, and job_ cannot change before the task is counted in done_.

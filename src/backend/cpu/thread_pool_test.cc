@@ -1,6 +1,7 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -79,15 +80,41 @@ TEST(ThreadPool, does_not_wait_for_a_worker_that_has_not_begun) {
   EXPECT_EQ(sum, 500 * 3);
 }
 
-TEST(ThreadPool, pinned_workers_do_the_same) {
+TEST(ThreadPool, pinned_workers_and_workers_that_hardly_spin_do_the_same) {
+  const std::vector<Processor> processors = usable_processors();
   for (const int threads : {2, 64}) {
-    ThreadPool pool(threads, true);
-    std::vector<int> runs(100);
-    for (int job = 0; job < 50; ++job) {
-      pool.run(100, [&](int64_t task, int) { ++runs[static_cast<size_t>(task)]; });
+    for (const int quota : {0, 1}) {
+      ThreadPool pool(threads, place_threads(processors, threads, quota, Pin::kOn));
+      std::vector<int> runs(100);
+      for (int job = 0; job < 50; ++job) {
+        pool.run(100, [&](int64_t task, int) { ++runs[static_cast<size_t>(task)]; });
+      }
+      for (const int count : runs) EXPECT_EQ(count, 50);
     }
-    for (const int count : runs) EXPECT_EQ(count, 50);
   }
+}
+
+TEST(ThreadPool, a_pinned_worker_runs_on_its_processor_and_nowhere_else) {
+  const std::vector<Processor> processors = usable_processors();
+  const ThreadPlacement placement = place_threads(processors, 2, 0, Pin::kOn);
+  if (placement.processors.empty()) GTEST_SKIP() << "one processor";
+  ThreadPool pool(2, placement);
+  std::atomic<int> elsewhere{0}, by_worker{0};
+  std::atomic<int> arrived{0};
+  // Each task waits for the other, so the worker must take one.
+  pool.run(2, [&](int64_t, int thread) {
+    ++arrived;
+    while (arrived.load() < 2) {
+    }
+    if (thread == 0) return;
+    ++by_worker;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof(own), &own);
+    elsewhere += CPU_COUNT(&own) != 1 || !CPU_ISSET(placement.processors[1], &own);
+  });
+  EXPECT_EQ(by_worker, 1);
+  EXPECT_EQ(elsewhere, 0);
 }
 
 TEST(ThreadPool, starts_and_stops_without_work) {
