@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "backend/profile_report.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
 #include "text/tokenizer.h"
@@ -33,8 +34,12 @@ struct ModelArguments {
   Accumulate accumulate = Accumulate::kFloat;
   std::string isa = "auto";
   std::string pin = "auto";
+  bool is_profiled = false;
 };
 void add_model_arguments(CLI::App& command, ModelArguments& arguments);
+
+// --profile: where the time of the steps went, on stderr when the command ends.
+void add_profile_option(CLI::App& command, ModelArguments& arguments);
 
 // "64GiB", "512MiB", ... -> bytes.
 CLI::Option* add_size_option(CLI::App& command, const std::string& name, int64_t& bytes,
@@ -43,8 +48,20 @@ CLI::Option* add_size_option(CLI::App& command, const std::string& name, int64_t
 // The checkpoint that ships with the program: beside the build tree or the installed program.
 std::string embedded_checkpoint();
 
+// The profile of one run of the program.
+struct RunProfile {
+  SteadyClock clock;
+  StepProfile steps{clock};
+  MachineRoofs roofs;
+};
+// What `num_threads` threads can read and multiply at best; takes about a second.
+MachineRoofs measure_roofs(int num_threads);
+// Nothing without a profile. The engine's thread must have ended.
+void print_profile(const RunProfile* profile);
+
 // Tokenizer and loaded model of one checkpoint directory.
 struct OpenedModel {
+  std::unique_ptr<RunProfile> profile;  // where it was asked for; the model writes into it
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<LoadedModel> model;
 };

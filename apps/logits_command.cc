@@ -100,6 +100,7 @@ Result<void> write_logits(const LogitsArguments& arguments) {
   }
   TRY(writer.close());
   TRY(routing.close());
+  print_profile(opened.profile.get());
   fmt::print(stderr, "{}: float32 [{}, {}], {}\n", arguments.out, length, vocab_size,
              model.numerics_id());
   return {};
@@ -112,6 +113,7 @@ void add_logits_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a token sequence");
   add_model_arguments(*command, arguments->model);
+  add_profile_option(*command, arguments->model);
   command->add_option("--tokens", arguments->tokens, "Token ids, separated by commas")
       ->delimiter(',')
       ->required();

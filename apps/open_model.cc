@@ -84,6 +84,11 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
       .step_tokens_max = arguments.step_tokens_max,
       .logit_rows_max = arguments.logit_rows_max,
       .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
+  if (arguments.is_profiled) {
+    opened.profile = std::make_unique<RunProfile>();
+    opened.profile->roofs = measure_roofs(options.memory.num_threads);
+    options.profile = &opened.profile->steps;
+  }
   options.engram_token_map = engram_token_map(*opened.tokenizer);
   ProgressLine line("loading");
   options.progress = [&](uint64_t done, uint64_t total) { line.show(done, total); };

@@ -157,7 +157,11 @@ Result<void> run(RunArguments arguments) {
       Engine::create(options, std::make_unique<ModelExecutor>(std::move(opened.model)), clock));
   TRY_ASSIGN(RequestHandle handle, engine->submit(std::move(request)));
   std::jthread stepping([&](const std::stop_token& stop) { engine->run(stop); });
-  return print_answer(handle.events(), rules);
+  const Result<void> answered = print_answer(handle.events(), rules);
+  stepping.request_stop();
+  stepping.join();
+  print_profile(opened.profile.get());
+  return answered;
 }
 
 }  // namespace
@@ -167,6 +171,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   arguments->sampling.seed = std::random_device{}();
   CLI::App* command = app.add_subcommand("run", "Answer one prompt on the terminal");
   add_model_arguments(*command, arguments->model);
+  add_profile_option(*command, arguments->model);
   command->add_option("PROMPT", arguments->prompt, "What the user says")->required();
   command->add_option("--system", arguments->system, "System message");
   command->add_option("--thinking", arguments->thinking, "off, low, high, max or 1 to 100")

@@ -65,6 +65,9 @@ Result<void> serve(ServeArguments arguments) {
   sigwait(&signals, &signal);
   fmt::print(stderr, "{} received: finishing what runs\n", strsignal(signal));
   server->stop();
+  stepping.request_stop();
+  stepping.join();
+  print_profile(opened.profile.get());
   return {};
 }
 
@@ -77,6 +80,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("serve", "Serve the OpenAI-compatible API over HTTP");
   ServerOptions& server = arguments->server;
   add_model_arguments(*command, arguments->model);
+  add_profile_option(*command, arguments->model);
   command->add_option("--host", server.host, "Address to bind")->capture_default_str();
   command->add_option("--port", server.port, "Port to bind, 0 for any")->capture_default_str();
   command->add_option("--api-key", server.api_keys, "Accepted key, may be repeated");

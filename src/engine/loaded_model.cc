@@ -23,8 +23,16 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(std::shared_ptr<const Che
   model->ops_ = make_cpu_ops(options.accumulate, *model->pool_,
                              Forward::ops_limits(config, plan.forward), options.isa);
   TRY_ASSIGN(model->kv_, KvStore::create(config, plan.kv));
-  model->forward_ = std::make_unique<Forward>(*model->weights_, *model->engram_hash_, *model->ops_,
+  Ops* ops = model->ops_.get();
+  if (options.profile != nullptr) {
+    options.profile->reserve(config.num_hidden_layers);
+    model->profiled_ops_ =
+        std::make_unique<ProfiledOps>(*model->ops_, *options.profile, model->clock_);
+    ops = model->profiled_ops_.get();
+  }
+  model->forward_ = std::make_unique<Forward>(*model->weights_, *model->engram_hash_, *ops,
                                               *model->kv_, plan.forward);
+  model->forward_->set_profile(options.profile);
   return model;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/thread_placement.h"
+#include "backend/profiled_ops.h"
 #include "base/result.h"
 #include "engine/memory_plan.h"
 #include "model/forward.h"
@@ -18,6 +19,7 @@ struct LoadOptions {
   Accumulate accumulate = Accumulate::kFloat;
   Isa isa = best_isa();
   Pin pin = Pin::kAuto;
+  StepProfile* profile = nullptr;         // filled by every step, where set; borrowed
   std::vector<int32_t> engram_token_map;  // token id -> compressed id, from the tokenizer
   LoadProgress progress;
 };
@@ -45,6 +47,8 @@ class LoadedModel {
   std::unique_ptr<EngramHash> engram_hash_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Ops> ops_;
+  std::unique_ptr<ProfiledOps> profiled_ops_;  // where a profile was asked for
+  SteadyClock clock_;
   std::unique_ptr<KvStore> kv_;
   std::unique_ptr<Forward> forward_;
 };

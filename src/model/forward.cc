@@ -11,6 +11,15 @@
 #include "model/rope_frequencies.h"
 
 namespace yeoul {
+namespace {
+
+StepKind kind_of(const StepInput& input) {
+  const bool is_prefill = std::any_of(input.items.begin(), input.items.end(),
+                                      [](const ItemInput& item) { return item.num_rows > 1; });
+  return is_prefill ? StepKind::kPrefill : StepKind::kDecode;
+}
+
+}  // namespace
 
 Forward::Forward(const Weights& weights, const EngramHash& engram_hash, Ops& ops, KvStore& kv,
                  const ForwardLimits& limits)
@@ -75,9 +84,11 @@ std::span<const float> Forward::logits(int32_t logit_row) const {
 
 void Forward::run(const StepInput& input, const Trace* trace) {
   trace_ = trace;
+  if (profile_ != nullptr) profile_->begin_step(kind_of(input), std::ssize(input.tokens));
   begin(input);
   read_engram_rows(input);
   for (int32_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+    if (profile_ != nullptr) profile_->enter_layer(layer);
     unpark(input, layer);
     if (trace_ != nullptr && trace_->before_layer) {
       trace_->before_layer(layer, buffers_.streams.data(), buffers_.pre.data());
@@ -85,7 +96,9 @@ void Forward::run(const StepInput& input, const Trace* trace) {
     run_layer(layer);
     park(input, layer + 1);
   }
+  if (profile_ != nullptr) profile_->enter_layer(StepProfile::kNoLayer);
   finish(input);
+  if (profile_ != nullptr) profile_->end_step();
   trace_ = nullptr;
 }
 

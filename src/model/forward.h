@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/ops.h"
+#include "backend/step_profile.h"
 #include "base/result.h"
 #include "model/cone.h"
 #include "model/engram_hash.h"
@@ -54,6 +55,10 @@ class Forward {
   // limits, or an item that starts at a layer where no rows of it are parked, is a programmer
   // error.
   void run(const StepInput& input, const Trace* trace = nullptr);
+
+  // From now on steps and layers are marked in `profile`, which is borrowed; null ends it. The ops
+  // fill it where they are ProfiledOps.
+  void set_profile(StepProfile* profile) { profile_ = profile; }
 
   std::span<const ItemOutcome> outcomes() const { return outcomes_; }
   // Float32 logits of one logit row, [V].
@@ -119,6 +124,7 @@ class Forward {
   ForwardBuffers buffers_;
   std::vector<float> window_frequencies_, compressed_frequencies_;
   const Trace* trace_ = nullptr;
+  StepProfile* profile_ = nullptr;
 
   // The step at hand.
   std::span<const ItemInput> items_;

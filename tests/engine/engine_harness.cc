@@ -14,6 +14,7 @@ std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& op
                  .context_max = options.context_max,
                  .step_tokens_max = options.step_tokens_max,
                  .num_threads = options.num_threads};
+  load.profile = options.profile;
   load.engram_token_map = golden::read_json("tests/golden/data/tiny_engram.json")["token_map"]
                               .get<std::vector<int32_t>>();
   auto model = LoadedModel::load(*checkpoint, std::move(load));

@@ -16,6 +16,7 @@ struct EngineHarnessOptions {
   int32_t step_tokens_max = 64;
   int num_threads = 1;
   int64_t context_max = 1024;
+  StepProfile* profile = nullptr;
 };
 
 std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& options);

@@ -8,8 +8,9 @@
 namespace yeoul {
 namespace {
 
-TEST(ModelAllocation, steps_that_admit_nobody_do_not_allocate) {
-  EngineHarness harness({.parallel = 4, .step_tokens_max = 32, .num_threads = 2});
+void expect_no_allocations(StepProfile* profile) {
+  EngineHarness harness(
+      {.parallel = 4, .step_tokens_max = 32, .num_threads = 2, .profile = profile});
   std::vector<RequestHandle> handles;
   const auto submit = [&](uint64_t key, int64_t prompt_len) {
     auto handle = harness.engine().submit(make_request(key, prompt_len, 40));
@@ -32,6 +33,23 @@ TEST(ModelAllocation, steps_that_admit_nobody_do_not_allocate) {
     EXPECT_EQ(allocated, 0) << "step " << steps;
   }
   EXPECT_GE(steps, 40);
+}
+
+TEST(ModelAllocation, steps_that_admit_nobody_do_not_allocate) {
+  expect_no_allocations(nullptr);
+}
+
+TEST(ModelAllocation, profiled_steps_do_not_allocate_either) {
+  const SteadyClock clock;
+  StepProfile profile(clock);
+  expect_no_allocations(&profile);
+  EXPECT_GE(profile.steps(StepKind::kDecode), 40);
+  EXPECT_GE(profile.steps(StepKind::kPrefill), 4);
+  // Every op of the model left its mark in a layer that runs it.
+  const OpCost& attention = profile.cost(StepKind::kDecode, 3, OpKind::kAttention);
+  EXPECT_EQ(attention.calls, profile.steps(StepKind::kDecode));
+  EXPECT_GT(attention.operations, 0);
+  EXPECT_GT(profile.seconds(StepKind::kDecode, 3), attention.seconds);
 }
 
 }  // namespace

@@ -122,6 +122,16 @@ class Logits(unittest.TestCase):
         self.assertIn("/nowhere/x", run("logits", "--tokens", "1", "--out", os.devnull,
                                         "--routing-trace", "/nowhere/x", expect=1)[1])
 
+    def test_neither_a_profile_nor_pinned_threads_change_a_bit(self):
+        tokens = [i * 41 % 500 for i in range(40)]
+        plain = self.logits(tokens)[1].tobytes()
+        self.assertEqual(self.logits(tokens, "--profile")[1].tobytes(), plain)
+        for pin in ("on", "off"):
+            for threads in ("1", "2", "5"):
+                self.assertEqual(self.logits(tokens, "--pin", pin, "--threads", threads)[1].tobytes(), plain)
+        self.assertIn("auto, on or off expected, maybe found",
+                      run("logits", "--tokens", "1", "--out", os.devnull, "--pin", "maybe", expect=1)[1])
+
     def test_bad_input_is_named(self):
         self.assertIn("token ids 0 to 511 expected, 512 found",
                       run("logits", "--tokens", "1,512", "--out", os.devnull, expect=1)[1])
@@ -167,6 +177,21 @@ class Run(unittest.TestCase):
         self.assertTrue(out.strip())
         self.assertRegex(err, r"\[\d+ prompt tokens, 12 output tokens, TTFT [\d.]+ s, [\d.]+ tok/s\]")
         self.assertEqual(run("run", "Hello", "--max-tokens", "12", "--seed", "5")[0], out)
+
+    def test_a_profile_adds_up(self):
+        _, err = run("run", "Hello", "--max-tokens", "9", "--seed", "5", "--profile")
+        # The prompt is one step; each of the other eight tokens is one.
+        self.assertRegex(err, r"1 prefill steps, \d+ rows, [\d.]+ ms a step")
+        decode = err[err.index("8 decode steps, 8 rows"):]
+        whole = float(re.search(r"rows, ([\d.]+) ms a step", decode)[1])
+        by_op, by_layer = decode.split("  layer ", 1)
+        rows = re.compile(r"^  (.{18}) *([\d.]+) +([\d.]+) +([\d.]+)%", re.M)
+        for table in (by_op, by_layer):
+            self.assertAlmostEqual(sum(float(row[3]) for row in rows.finditer(table)), whole, delta=0.02)
+        calls = {row[1].strip(): float(row[2]) for row in rows.finditer(by_op)}
+        self.assertEqual(calls["attention"], 10)  # one a layer
+        self.assertEqual(calls["shared expert"], 10)
+        self.assertNotIn("profile", run("run", "Hello", "--max-tokens", "2", "--seed", "5")[1])
 
     def test_thinking_and_values_are_checked(self):
         self.assertIn("off, low, high, max or 1 to 100 expected, much found",
