@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "backend/cpu/kernels_avx2.h"
 #include "backend/cpu/linear_by_lanes.h"
 
 namespace yeoul::cpu {
@@ -94,7 +95,7 @@ struct Avx2Lanes {
 
 const Kernels* avx2_kernels() {
   static const Kernels kernels{LinearByLanes<Avx2Lanes>::run, scalar_kernels().load_operand,
-                               scalar_kernels().gate_up, nullptr, nullptr};
+                               scalar_kernels().gate_up, nullptr, avx2::score_keys};
   return &kernels;
 }
 
