@@ -8,6 +8,7 @@
 #include "engine/memory_plan.h"
 #include "io/machine.h"
 #include "measure/findings.h"
+#include "measure/linear_speed.h"
 #include "measure/roofs.h"
 
 namespace yeoul {
@@ -34,13 +35,17 @@ SpeedFigures measure_speed(int threads, int64_t available_bytes) {
   const auto bytes = static_cast<size_t>(std::min(kMostBytes, available_bytes / 4));
   const std::vector<uint8_t> memory(bytes, 1);
   ThreadPool all(threads), one(1);
+  const LinearSpeed linear =
+      measure_linear(all, best_isa(), std::min(400e6, static_cast<double>(bytes) / 2));
   return {.threads = threads,
           .isa = best_isa(),
           .read_bytes_per_s = read_roof(all, memory.data(), bytes),
           .read_bytes_per_s_one_thread = read_roof(one, memory.data(), bytes),
           .multiply_flops_per_s = bf16_peak(all),
           .multiply_flops_per_s_one_thread = bf16_peak(one),
-          .fork_join_s = fork_join_seconds(all)};
+          .fork_join_s = fork_join_seconds(all),
+          .linear_bytes_per_s = linear.bytes_per_s,
+          .linear_flops_per_s = linear.products_per_s};
 }
 
 Result<Examination> examine(const DoctorArguments& arguments) {
@@ -81,11 +86,21 @@ void print_text(const Examination& e) {
   row("multiply-add peak",
       fmt::format("{:.0f} GFLOP/s ({:.0f})", e.speed.multiply_flops_per_s / 1e9,
                   e.speed.multiply_flops_per_s_one_thread / 1e9));
+  row("linear layers",
+      fmt::format(
+          "one row {:.1f} GB/s, {:.0f}% of the reading; 128 rows {:.0f} GFLOP/s, {:.0f}% of "
+          "the peak",
+          e.speed.linear_bytes_per_s / 1e9,
+          100 * e.speed.linear_bytes_per_s / e.speed.read_bytes_per_s,
+          e.speed.linear_flops_per_s / 1e9,
+          100 * e.speed.linear_flops_per_s / e.speed.multiply_flops_per_s));
   row("fork and join", fmt::format("{:.1f} us", e.speed.fork_join_s * 1e6));
   fmt::print("\ndisk under {} ({}{})\n", e.disk.file, e.disk.filesystem,
              e.disk.is_direct ? "" : ", through the page cache");
   row("one 4 KiB read", fmt::format("{:.0f} us", e.disk.latency_s * 1e6));
   row("4 KiB reads", fmt::format("{:.0f} /s, {} at once", e.disk.reads_per_s, e.disk.threads));
+  row("64 KiB reads",
+      fmt::format("{:.2f} GB/s, {} at once", e.disk.small_bytes_per_s / 1e9, e.disk.threads));
   row("1 MiB reads",
       fmt::format("{:.2f} GB/s, {} at once", e.disk.bytes_per_s / 1e9, e.disk.threads));
   fmt::print("\n{}\n", e.findings.empty() ? "nothing found that makes it slower than it could be"
@@ -118,7 +133,9 @@ void print_json(const Examination& e) {
                       {"read_bytes_per_s_one_thread", e.speed.read_bytes_per_s_one_thread},
                       {"multiply_flops_per_s", e.speed.multiply_flops_per_s},
                       {"multiply_flops_per_s_one_thread", e.speed.multiply_flops_per_s_one_thread},
-                      {"fork_join_s", e.speed.fork_join_s}}},
+                      {"fork_join_s", e.speed.fork_join_s},
+                      {"linear_bytes_per_s", e.speed.linear_bytes_per_s},
+                      {"linear_flops_per_s", e.speed.linear_flops_per_s}}},
                     {"disk",
                      {{"file", e.disk.file},
                       {"filesystem", e.disk.filesystem},
@@ -126,6 +143,7 @@ void print_json(const Examination& e) {
                       {"is_direct", e.disk.is_direct},
                       {"latency_s", e.disk.latency_s},
                       {"reads_per_s", e.disk.reads_per_s},
+                      {"small_bytes_per_s", e.disk.small_bytes_per_s},
                       {"bytes_per_s", e.disk.bytes_per_s},
                       {"threads", e.disk.threads}}},
                     {"checkpoint_bytes", e.checkpoint_bytes},

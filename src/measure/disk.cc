@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kThreads = 16;
-constexpr size_t kPage = 4096, kBlock = 1 << 20;
+constexpr size_t kPage = 4096, kPiece = 64 << 10, kBlock = 1 << 20;
 
 struct Buffer {
   explicit Buffer(size_t bytes) : data(std::aligned_alloc(kPage, bytes), &std::free) {}
@@ -162,16 +162,23 @@ Result<DiskFigures> measure_disk(const std::string& folder, double seconds) {
   if (!figures.is_direct) ::posix_fadvise(file.number, 0, 0, POSIX_FADV_DONTNEED);
   const uint64_t pages = found.second / kPage,
                  blocks = std::max<uint64_t>(1, found.second / kBlock);
-  const auto small = read_for(file.number, kPage, kThreads, seconds / 3, [&](int t, uint64_t i) {
+  const auto small = read_for(file.number, kPage, kThreads, seconds / 4, [&](int t, uint64_t i) {
     return mix64(~(i * kThreads + static_cast<uint64_t>(t))) % pages;
   });
   if (!small) return failed(small.error());
-  const auto large = read_for(file.number, kBlock, kThreads, seconds / 3, [&](int t, uint64_t i) {
+  const uint64_t pieces = std::max<uint64_t>(1, found.second / kPiece);
+  const auto medium = read_for(file.number, kPiece, kThreads, seconds / 4, [&](int t, uint64_t i) {
+    return mix64(1000 + i * kThreads + static_cast<uint64_t>(t)) % pieces;
+  });
+  if (!medium) return failed(medium.error());
+  const auto large = read_for(file.number, kBlock, kThreads, seconds / 4, [&](int t, uint64_t i) {
     return (i * kThreads + static_cast<uint64_t>(t)) % blocks;
   });
   if (!large) return failed(large.error());
-  figures.latency_s = median_latency(file.number, pages, seconds / 3);
+  figures.latency_s = median_latency(file.number, pages, seconds / 4);
   figures.reads_per_s = *small;
+  figures.small_bytes_per_s =
+      *medium * static_cast<double>(std::min<uint64_t>(kPiece, found.second));
   figures.bytes_per_s = *large * static_cast<double>(std::min<uint64_t>(kBlock, found.second));
   return figures;
 }

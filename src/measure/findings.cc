@@ -88,10 +88,11 @@ void check_memory(const MachineFacts& facts, const SpeedFigures& speed, Findings
                    "look for a memory limit of the cgroup or for other programs"});
   }
   if (facts.numa_nodes > 1) {
-    out.push_back({fmt::format("memory lies in {} NUMA nodes, and weights are placed without "
-                               "regard to them",
+    out.push_back({fmt::format("memory lies in {} NUMA nodes: every thread reads a part of the "
+                               "weights across them",
                                facts.numa_nodes),
-                   "numactl --interleave=all yeoul serve ..."});
+                   "leave --pin at auto or on, which deals the weights out to all nodes and the "
+                   "threads to all cores"});
   }
   if (speed.threads > 1 && speed.read_bytes_per_s < 1.2 * speed.read_bytes_per_s_one_thread) {
     out.push_back({fmt::format("{} threads read memory no faster than one: {:.1f} against {:.1f} "

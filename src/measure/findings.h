@@ -19,6 +19,9 @@ struct SpeedFigures {
   double multiply_flops_per_s = 0;  // all threads; the instruction's own peak
   double multiply_flops_per_s_one_thread = 0;
   double fork_join_s = 0;
+  // What the engine's own linear layers make of it: weights at one row, products at many.
+  double linear_bytes_per_s = 0;
+  double linear_flops_per_s = 0;
 };
 
 // One thing that makes this machine slower than it could be, and what to do about it.

@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "measure/linear_speed.h"
+#include "measure/release_layer.h"
 #include "measure/roofs.h"
 #include "onednn.h"
 #include "op_profile.h"
-#include "release_layer.h"
 
 namespace yeoul::speed {
 namespace {
@@ -30,55 +30,14 @@ void print_row(std::string_view name, double value, const std::string& unit, std
   std::fflush(stdout);
 }
 
-// Linear layers of the release, enough copies that a pass over them reads DRAM.
-class Layers {
- public:
-  Layers(WeightFormat format, double bytes_min) {
-    using Shape = std::pair<int64_t, int64_t>;
-    const std::vector<Shape> shapes =
-        format == WeightFormat::kFp4
-            ? std::vector<Shape>{{kExpertWidth, kHidden}, {kHidden, kExpertWidth}}
-            : std::vector<Shape>{{1280, 5120}, {32768, 1280}, {1024, 4096}, {5120, 8192}};
-    while (bytes_ < bytes_min) {
-      for (const auto& [outputs, inputs] : shapes) {
-        weights_.emplace_back(format, outputs, inputs, weights_.size());
-        bytes_ += weights_.back().bytes();
-        operations_ += 2.0 * static_cast<double>(outputs * inputs);
-      }
-    }
-  }
-
-  // Seconds of one pass with `rows` rows, the best of `passes`.
-  double seconds(Ops& ops, int64_t rows, int passes) {
-    const std::vector<Bf16> x = random_rows(rows * 8192, 1);
-    std::vector<Bf16> y(static_cast<size_t>(rows * 32768));
-    double best = 1e9;
-    for (int i = 0; i < passes; ++i) {
-      const double start = now_seconds();
-      for (const RandomWeight& w : weights_) {
-        ops.linear({w.weight(), ActivationRule::kFp8, x.data(), w.weight().cols, rows, y.data(),
-                    nullptr, w.weight().rows});
-      }
-      best = std::min(best, now_seconds() - start);
-    }
-    return best;
-  }
-  double bytes() const { return bytes_; }
-  double operations(int64_t rows) const { return operations_ * static_cast<double>(rows); }
-
- private:
-  std::deque<RandomWeight> weights_;
-  double bytes_ = 0, operations_ = 0;
-};
-
 constexpr double kDramBytes = 600e6;  // beyond any last-level cache
 
 void gemv(std::string_view name, WeightFormat format) {
   ThreadPool pool(kThreads);
   const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
   const auto scalar = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096), Isa::kScalar);
-  Layers layers(format, kDramBytes);
-  Layers small(format, 60e6);
+  ReleaseLinears layers(format, kDramBytes);
+  ReleaseLinears small(format, 60e6);
   std::vector<uint8_t> memory(static_cast<size_t>(kDramBytes), uint8_t{1});
   double share = 0, roof = 0, rate = 0;
   // Alternated, so that a busy machine slows both.
@@ -99,7 +58,7 @@ void gemm(std::string_view name, WeightFormat format) {
   ThreadPool pool(kThreads);
   const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
   const auto scalar = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096), Isa::kScalar);
-  Layers layers(format, 1);
+  ReleaseLinears layers(format, 1);
   constexpr int64_t kRows = 512;
   double rate = 0, peak = 0, library = 0;
   for (int i = 0; i < 3; ++i) {
@@ -121,7 +80,7 @@ void gemm(std::string_view name, WeightFormat format) {
 void sixteen_rows() {
   ThreadPool pool(kThreads);
   const auto ops = make_cpu_ops(Accumulate::kFloat, pool, release_limits(4096));
-  Layers layers(WeightFormat::kFp8, kDramBytes);
+  ReleaseLinears layers(WeightFormat::kFp8, kDramBytes);
   double one = 1e9, sixteen = 1e9, peak = 0;
   for (int i = 0; i < 3; ++i) {
     one = std::min(one, layers.seconds(*ops, 1, 2));

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "measure/release_layer.h"
 #include "measure/roofs.h"
-#include "release_layer.h"
 
 namespace yeoul::speed {
 namespace {
