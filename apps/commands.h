@@ -8,6 +8,7 @@
 #include "backend/profile_report.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "engine/speed_forecast.h"
 #include "text/tokenizer.h"
 
 namespace yeoul {
@@ -40,6 +41,19 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments);
 
 // --profile: where the time of the steps went, on stderr when the command ends.
 void add_profile_option(CLI::App& command, ModelArguments& arguments);
+
+// What the machine gives, 0 where it is to be measured.
+struct RateArguments {
+  double memory_gb_s = 0;
+  double compute_gflop_s = 0;
+  double disk_gb_s = 0;
+  double disk_reads_s = 0;
+};
+void add_rate_options(CLI::App& command, RateArguments& rates);
+// Those given, and for the rest what this machine's linear layers and the disk under `directory`
+// reach in a measurement of a second or two.
+Result<MachineRates> machine_rates(const RateArguments& given, Isa isa, int num_threads,
+                                   const std::string& directory);
 
 // "64GiB", "512MiB", ... -> bytes.
 CLI::Option* add_size_option(CLI::App& command, const std::string& name, int64_t& bytes,

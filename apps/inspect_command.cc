@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdio>
 #include <map>
 
 #include "commands.h"
@@ -9,6 +10,12 @@
 
 namespace yeoul {
 namespace {
+
+struct InspectArguments {
+  ModelArguments model;
+  RateArguments rates;
+  int64_t prompt_tokens = 8192;
+};
 
 void print_config(const ModelConfig& c) {
   fmt::print("architecture\n");
@@ -48,7 +55,24 @@ void print_totals(const Checkpoint& checkpoint) {
   fmt::print("  {:<24} {:>8}\n", "shards", checkpoint.shards().size());
 }
 
-Result<void> inspect(const ModelArguments& arguments) {
+// A plan that does not fit is what inspect is asked about, not a failure of it.
+Result<void> print_plan(const InspectArguments& asked, const Checkpoint& checkpoint,
+                        const MemoryOptions& options) {
+  const Result<MemoryPlan> plan = plan_memory(checkpoint, options);
+  fmt::print("\nmemory plan, {} sequences at once\n{}", options.parallel,
+             plan ? to_string(*plan) : plan.error().message);
+  if (!plan) return {};
+  std::fflush(stdout);
+  TRY_ASSIGN(const Isa isa, parse_isa(asked.model.isa));
+  TRY_ASSIGN(const MachineRates rates,
+             machine_rates(asked.rates, isa, options.num_threads, checkpoint.directory()));
+  fmt::print("\nwhat goes where, and how fast that is\n{}",
+             to_string(forecast_speed(checkpoint, *plan, asked.prompt_tokens), rates));
+  return {};
+}
+
+Result<void> inspect(const InspectArguments& asked) {
+  const ModelArguments& arguments = asked.model;
   const std::string directory =
       arguments.directory.empty() ? embedded_checkpoint() : arguments.directory;
   TRY_ASSIGN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::open(directory));
@@ -62,25 +86,27 @@ Result<void> inspect(const ModelArguments& arguments) {
       .context_max = arguments.context_max,
       .step_tokens_max = arguments.step_tokens_max,
       .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
-  const Result<MemoryPlan> plan = plan_memory(*checkpoint, options);
-  // A plan that does not fit is what inspect is asked about, not a failure of it.
-  fmt::print("\nmemory plan, {} sequences at once\n{}", arguments.parallel,
-             plan ? to_string(*plan) : plan.error().message);
-  return {};
+  return print_plan(asked, *checkpoint, options);
 }
 
 }  // namespace
 
 void add_inspect_command(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<ModelArguments>();
-  arguments->parallel = 16;
-  arguments->queue_max = 256;
-  CLI::App* command =
-      app.add_subcommand("inspect", "Print a checkpoint's configuration, totals and memory plan");
-  add_model_arguments(*command, *arguments);
-  command->add_option("MODEL", arguments->directory, "Checkpoint directory, as --model");
-  command->add_option("--parallel", arguments->parallel, "Sequences at once")
-      ->capture_default_str();
+  auto arguments = std::make_shared<InspectArguments>();
+  ModelArguments& model = arguments->model;
+  model.parallel = 16;
+  model.queue_max = 256;
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Print a checkpoint's configuration, totals and memory plan, and its speed here");
+  add_model_arguments(*command, model);
+  add_rate_options(*command, arguments->rates);
+  command->add_option("MODEL", model.directory, "Checkpoint directory, as --model");
+  command->add_option("--parallel", model.parallel, "Sequences at once")->capture_default_str();
+  command
+      ->add_option("--prompt-tokens", arguments->prompt_tokens,
+                   "Length of the prompt whose speed is predicted")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   command->callback([arguments, &exit_code] {
     const Result<void> inspected = inspect(*arguments);
     exit_code = inspected ? 0 : report(inspected.error());

@@ -145,6 +145,26 @@ class Inspect(unittest.TestCase):
         out, _ = run("inspect", "models/tiny-random")
         for text in ("1328", "4362743 bytes", "KV pages", "budget", "decoder from layer 6"):
             self.assertIn(text, out)
+        # Without given rates it measures them.
+        for rate in (r"read from memory +/ [\d.]+ GB/s", r"GFLOP +/ [\d.]+ GFLOP/s", r"[\d.]+ tok/s, limited by"):
+            self.assertRegex(out, rate)
+
+    RATES = ("--memory-gb-s", "40", "--compute-gflop-s", "400", "--disk-gb-s", "1.5", "--disk-reads-s", "60000")
+
+    def test_predicts_speed_from_given_rates_and_names_the_limit(self):
+        out, _ = run("inspect", "models/tiny-random", *self.RATES)
+        self.assertEqual(out.split("what goes where")[1], run("inspect", *self.RATES)[0].split("what goes where")[1])
+        self.assertIn("the token at position 4095", out)  # 8192 asked, the context holds 4096
+        self.assertRegex(out, r"reads of Engram rows +/ 60000 /s")
+        weak = run("inspect", *self.RATES[:2], "--compute-gflop-s", "0.001", *self.RATES[4:])[0]
+        self.assertIn("limited by products", weak)
+        slow = run("inspect", *self.RATES[2:], "--memory-gb-s", "0.001", "--prompt-tokens", "100")[0]
+        self.assertIn("the token at position 99", slow)
+        self.assertIn("limited by memory", slow)
+        times = [float(t) for t in re.findall(r"([\d.]+) ms\n", slow)]
+        memory, products, experts, rows = times[:4]
+        rate = float(re.search(r"([\d.]+) tok/s", slow)[1])
+        self.assertAlmostEqual(rate, 1e3 / (max(memory, products) + experts + rows), delta=0.06)
 
     def test_a_plan_that_does_not_fit_is_shown_with_advice(self):
         out, _ = run("inspect", "--memory", "64MiB")
