@@ -30,6 +30,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
   command.add_option("--context", arguments.context_max,
                      "Tokens of one sequence, prompt and answer (default: the model's)");
   command.add_option("--threads", arguments.num_threads, "Compute threads (default: all)");
+  command.add_flag("!--no-prefix-cache", arguments.prefix_cache,
+                   "Keep nothing of prompts for later ones");
   command.add_option("--step-tokens", arguments.step_tokens_max, "Rows of one step")
       ->capture_default_str();
   const std::map<std::string, Accumulate> names = {{"float", Accumulate::kFloat},
@@ -83,7 +85,8 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
       .context_max = arguments.context_max,
       .step_tokens_max = arguments.step_tokens_max,
       .logit_rows_max = arguments.logit_rows_max,
-      .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
+      .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus(),
+      .prefix_cache = arguments.prefix_cache};
   if (arguments.is_profiled) {
     opened.profile = std::make_unique<RunProfile>();
     opened.profile->roofs = measure_roofs(options.memory.num_threads);

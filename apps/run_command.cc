@@ -150,7 +150,8 @@ Result<void> run(RunArguments arguments) {
                         .queue_max = 0,
                         .step_tokens_max = arguments.model.step_tokens_max,
                         .num_pages = opened.model->plan().kv.num_pages,
-                        .context_max = opened.model->plan().context_max};
+                        .context_max = opened.model->plan().context_max,
+                        .num_snapshots = opened.model->plan().kv.snapshots};
   const SteadyClock clock;
   TRY_ASSIGN(
       const std::unique_ptr<Engine> engine,

@@ -103,7 +103,12 @@ const ChoiceUpdate* AnswerTracker::push_finished(int choice_index, FinishReason 
 void AnswerTracker::push_request_finished(const RequestFinished& event) {
   ++num_requests_ended_;
   if (!event.status && !error_) error_ = ApiError(event.status.error());
-  usage_.cached_tokens += event.cached_tokens;
+  usage_.cached_tokens += event.reuse.cached_tokens;
+  reuse_.shared_tokens += event.reuse.shared_tokens;
+  reuse_.candidate_tokens += event.reuse.candidate_tokens;
+  reuse_.cached_tokens += event.reuse.cached_tokens;
+  reuse_.seconds_saved += event.reuse.seconds_saved;
+  if (*reuse_.reason == '\0') reuse_.reason = event.reuse.reason;
   timings_.queue_s = std::max(timings_.queue_s, event.timings.queue_s);
   timings_.prefill_s = std::max(timings_.prefill_s, event.timings.prefill_s);
   timings_.decode_s = std::max(timings_.decode_s, event.timings.decode_s);

@@ -57,6 +57,7 @@ class AnswerTracker {
   Usage usage() const;
   void set_prompt_tokens(int64_t num_tokens) { usage_.prompt_tokens = num_tokens; }
   const RequestTimings& timings() const { return timings_; }  // of the slowest request
+  const PrefixReuse& reuse() const { return reuse_; }         // sums, and the first reason there is
 
  private:
   struct Choice {
@@ -76,6 +77,7 @@ class AnswerTracker {
   std::optional<ApiError> error_;
   Usage usage_;
   RequestTimings timings_;
+  PrefixReuse reuse_;
   ChoiceUpdate update_;
 };
 

@@ -37,6 +37,16 @@ Json AnswerWriter::timings_block() const {
               {"decode_s", timings.decode_s}};
 }
 
+Json AnswerWriter::prefix_block() const {
+  const PrefixReuse& reuse = tracker_.reuse();
+  Json out{{"shared_tokens", reuse.shared_tokens},
+           {"candidate_tokens", reuse.candidate_tokens},
+           {"cached_tokens", reuse.cached_tokens},
+           {"seconds_saved", reuse.seconds_saved}};
+  if (*reuse.reason != '\0') out["reason"] = reuse.reason;
+  return out;
+}
+
 void AnswerWriter::append_chunk(Json chunk, std::string& out) {
   if (setup_.continuous_usage) {
     chunk["usage"] = to_json(tracker_.usage());
@@ -57,7 +67,7 @@ void AnswerWriter::append_closing(std::string& out) {
     Json chunk = envelope(chunk_object());
     chunk["choices"] = Json::array();
     chunk["usage"] = to_json(tracker_.usage());
-    chunk["yeoul"] = Json{{"timings", timings_block()}};
+    chunk["yeoul"] = Json{{"timings", timings_block()}, {"prefix", prefix_block()}};
     append_sse_data(dump_compact(chunk), out);
   }
   append_sse_done(out);

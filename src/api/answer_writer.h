@@ -56,6 +56,7 @@ class AnswerWriter {
   void append_chunk(Json chunk, std::string& out);
   Json first_yeoul_block() const;
   Json timings_block() const;
+  Json prefix_block() const;
 
   AnswerSetup setup_;
   AnswerTracker tracker_;

@@ -162,6 +162,7 @@ std::string ChatWriter::body() const {
   out["usage"] = to_json(tracker_.usage());
   Json block = first_yeoul_block();
   block["timings"] = timings_block();
+  block["prefix"] = prefix_block();
   if (!problems.empty()) block["problems"] = std::move(problems);
   out["yeoul"] = std::move(block);
   return dump_compact(out);

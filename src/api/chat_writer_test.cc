@@ -42,7 +42,11 @@ std::string run(AnswerWriter& writer, std::string_view text,
   for (const TokenId id : ids) writer.push(0, token_event(id), out);
   writer.push(0, ChoiceFinished{0, reason}, out);
   RequestFinished finished;
-  finished.cached_tokens = 4;
+  finished.reuse = {.shared_tokens = 9,
+                    .candidate_tokens = 6,
+                    .cached_tokens = 4,
+                    .reason = "rows_missing",
+                    .seconds_saved = 0.125};
   finished.timings = {0.5, 0.25, 2};
   writer.push(0, finished, out);
   return out;
@@ -51,6 +55,10 @@ std::string run(AnswerWriter& writer, std::string_view text,
 constexpr const char* kEnvelope =
     R"("id":"chatcmpl-0","object":"{}","created":1700000000,"model":"m",)"
     R"("system_fingerprint":"fp","choices":[{}])";
+
+const std::string kPrefix =
+    R"("prefix":{"shared_tokens":9,"candidate_tokens":6,"cached_tokens":4,"seconds_saved":0.125,)"
+    R"("reason":"rows_missing"})";
 
 std::string frame(const std::string& choices, const std::string& rest) {
   return "data: {" + fmt::format(fmt::runtime(kEnvelope), "chat.completion.chunk", choices) + rest +
@@ -73,7 +81,8 @@ TEST(ChatWriter, a_whole_answer_is_this_body) {
                       R"("completion_tokens_details":{{"reasoning_tokens":0}}}})",
                       count, count + 10) +
           R"(,"yeoul":{"seed":5,"ignored_fields":[],)"
-          R"("timings":{"queue_s":0.5,"prefill_s":0.25,"decode_s":2.0}}})");
+          R"("timings":{"queue_s":0.5,"prefill_s":0.25,"decode_s":2.0},)" +
+          kPrefix + "}}");
 }
 
 TEST(ChatWriter, a_streamed_answer_is_these_frames) {
@@ -96,9 +105,10 @@ TEST(ChatWriter, a_streamed_answer_is_these_frames) {
                              R"("total_tokens":{},"prompt_tokens_details":{{"cached_tokens":4}},)"
                              R"("completion_tokens_details":{{"reasoning_tokens":0}}}},)"
                              R"("yeoul":{{"timings":{{"queue_s":0.5,"prefill_s":0.25,)"
-                             R"("decode_s":2.0}}}})",
+                             R"("decode_s":2.0}},)",
                              writer.tracker().usage().output_tokens,
-                             writer.tracker().usage().output_tokens + 10)) +
+                             writer.tracker().usage().output_tokens + 10) +
+                             kPrefix + "}") +
                "data: [DONE]\n\n");
 }
 

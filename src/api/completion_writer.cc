@@ -83,6 +83,7 @@ std::string CompletionWriter::body() const {
   out["usage"] = to_json(tracker_.usage());
   Json block = first_yeoul_block();
   block["timings"] = timings_block();
+  block["prefix"] = prefix_block();
   out["yeoul"] = std::move(block);
   return dump_compact(out);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/stop_constraint.h"
 #include "base/counter_rng.h"
 #include "text/chat_format.h"
@@ -11,6 +13,8 @@ namespace {
 
 constexpr const char* kBegin = "<｜begin▁of▁sentence｜>";
 constexpr const char* kEnd = "<｜end▁of▁sentence｜>";
+constexpr const char* kAssistant = "<｜Assistant｜>";
+constexpr const char* kUser = "<｜User｜>";
 
 AnswerRules shared_rules(const GenerationFields& fields,
                          std::shared_ptr<const Tokenizer> tokenizer) {
@@ -96,10 +100,24 @@ uint64_t seed_from_prompts(std::span<const std::vector<TokenId>> prompts) {
   return seed >> 11;
 }
 
+std::vector<int64_t> prompt_anchors(std::span<const TokenId> prompt, const Tokenizer& tokenizer) {
+  std::vector<int64_t> anchors;
+  const auto add = [&](auto found) {
+    if (found != prompt.end()) anchors.push_back(found - prompt.begin());
+  };
+  if (const auto header = tokenizer.marker(kAssistant)) {
+    const auto last = std::find(prompt.rbegin(), prompt.rend(), *header);
+    if (last != prompt.rend()) add(last.base() - 1);
+  }
+  if (const auto header = tokenizer.marker(kUser)) add(std::ranges::find(prompt, *header));
+  return anchors;
+}
+
 GenerateRequest make_generate_request(const GenerationFields& fields, const AnswerRules& rules,
                                       std::vector<TokenId> prompt, std::string trace_id) {
   GenerateRequest request;
   request.prompt = std::move(prompt);
+  request.anchors = prompt_anchors(request.prompt, *rules.tokenizer);
   request.sampling = fields.sampling;
   request.num_choices = fields.num_choices;
   request.max_tokens = fields.max_tokens.value_or(0);

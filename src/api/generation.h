@@ -41,6 +41,11 @@ ApiResult<void> check_context(int64_t prompt_tokens, std::optional<int64_t> max_
 // A seed that the same prompts always get, below 2^53 so that JavaScript clients keep it.
 uint64_t seed_from_prompts(std::span<const std::vector<TokenId>> prompts);
 
+// Where other prompts are likely to leave this one: before the last header of the assistant, since
+// the next turn may open it with other reasoning or without, and before the first of the user,
+// where what all conversations of an application have in common ends.
+std::vector<int64_t> prompt_anchors(std::span<const TokenId> prompt, const Tokenizer& tokenizer);
+
 // What the engine gets.
 GenerateRequest make_generate_request(const GenerationFields& fields, const AnswerRules& rules,
                                       std::vector<TokenId> prompt, std::string trace_id);

@@ -48,6 +48,23 @@ TEST(Generation, the_end_token_stops_unless_it_is_ignored) {
   EXPECT_EQ(completion_rules(fields, tokenizer()).stop_token_ids, std::vector<TokenId>{7});
 }
 
+TEST(Generation, anchors_are_before_the_last_answer_and_before_the_first_question) {
+  const auto prompt = encode_conversation(
+      chat(R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},
+              {"role":"assistant","content":"b"},{"role":"user","content":"c"}]})")
+          .conversation,
+      *tokenizer());
+  ASSERT_TRUE(prompt.has_value());
+  const std::vector<int64_t> anchors = prompt_anchors(prompt->tokens, *tokenizer());
+  ASSERT_EQ(anchors.size(), 2u);
+  const auto at = [&](size_t i) { return prompt->tokens[static_cast<size_t>(anchors[i])]; };
+  EXPECT_EQ(at(0), *tokenizer()->marker("<｜Assistant｜>"));
+  EXPECT_GE(anchors[0], std::ssize(prompt->tokens) - 2);
+  EXPECT_EQ(at(1), *tokenizer()->marker("<｜User｜>"));
+  EXPECT_LT(anchors[1], anchors[0]);
+  EXPECT_TRUE(prompt_anchors({}, *tokenizer()).empty());
+}
+
 TEST(Generation, markup_is_looked_for_only_where_tools_are_on_offer) {
   const auto parses_calls = [](const char* body) {
     const ChatRequest request = chat(body);

@@ -60,6 +60,21 @@ PrefixIndex::PrefixIndex(PagePool& pool, const PrefixIndexLimits& limits)
   for (int32_t i = limits.snapshots_max; i-- > 0;) free_numbers_.push_back(i);
 }
 
+PrefixIndexBytes PrefixIndex::num_bytes(const PrefixIndexLimits& limits) {
+  const auto bytes = [](auto count, size_t each) {
+    return static_cast<int64_t>(count) * static_cast<int64_t>(each);
+  };
+  // Of a snapshot: three nodes with four places each in the table of children, its own books and
+  // those of the order, its rows and its page numbers.
+  return {
+      .a_page = bytes(limits.tokens_per_page, sizeof(uint64_t)),
+      .a_snapshot =
+          bytes(3, sizeof(PrefixTree::Node) + 5 * sizeof(int32_t)) +
+          bytes(1, sizeof(Snapshot) + sizeof(PageTable) + 3 * sizeof(int32_t) + sizeof(double)) +
+          bytes(limits.shape.num_layers, sizeof(int64_t)) +
+          bytes(pages_for(limits.length_max, limits.tokens_per_page), sizeof(int32_t))};
+}
+
 const PrefixIndex::Snapshot& PrefixIndex::entry(int32_t snapshot) const {
   CHECK(snapshot >= 0 && static_cast<size_t>(snapshot) < snapshots_.size(), "snapshot {} of {}",
         snapshot, snapshots_.size());

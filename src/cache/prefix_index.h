@@ -65,6 +65,12 @@ struct PrefixIndexLimits {
   int64_t length_max = 0;     // units of one snapshot
 };
 
+// What an index allocates for each page of the pool and each snapshot.
+struct PrefixIndexBytes {
+  int64_t a_page = 0;
+  int64_t a_snapshot = 0;
+};
+
 struct PrefixIndexStats {
   int64_t kept = 0;      // snapshots kept, since creation
   int64_t not_kept = 0;  // dropped at once: one that serves as much is there
@@ -81,6 +87,7 @@ struct PrefixIndexStats {
 class PrefixIndex {
  public:
   PrefixIndex(PagePool& pool, const PrefixIndexLimits& limits);
+  static PrefixIndexBytes num_bytes(const PrefixIndexLimits& limits);
   PrefixIndex(const PrefixIndex&) = delete;
   PrefixIndex& operator=(const PrefixIndex&) = delete;
 

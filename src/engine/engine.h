@@ -15,12 +15,14 @@
 namespace yeoul {
 
 struct EngineOptions {
-  int32_t parallel = 16;            // running sequences
-  int32_t queue_max = 256;          // waiting sequences beyond those; more is kResourceExhausted
-  int32_t step_tokens_max = 512;    // rows of one step
-  int32_t num_pages = 0;            // KV pages, from the memory plan
-  int64_t context_max = 0;          // positions per sequence; 0: what the model allows
-  size_t stream_tokens_max = 1024;  // unread tokens of one request before it is paused
+  int32_t parallel = 16;             // running sequences
+  int32_t queue_max = 256;           // waiting sequences beyond those; more is kResourceExhausted
+  int32_t step_tokens_max = 512;     // rows of one step
+  int32_t num_pages = 0;             // KV pages, from the memory plan
+  int64_t context_max = 0;           // positions per sequence; 0: what the model allows
+  int32_t num_snapshots = 0;         // states kept for later prompts; 0: no prefix is reused
+  int64_t snapshot_interval = 4096;  // tokens between states kept inside a prompt; 0: none
+  size_t stream_tokens_max = 1024;   // unread tokens of one request before it is paused
   Duration slow_reader_max = std::chrono::seconds(60);  // paused longer: cancelled
 };
 
@@ -47,6 +49,14 @@ struct EngineStats {
   int64_t steps = 0;
   double step_seconds = 0;
   WeightTraffic weights;
+  int64_t snapshots_used = 0;
+  int64_t snapshots_total = 0;
+  int64_t snapshots_kept = 0;  // since start, as all that follow
+  int64_t snapshots_evicted = 0;
+  int64_t prefix_lookups = 0;  // sequences that started
+  int64_t prefix_hits = 0;     // of which some resumed from a state
+  int64_t followers = 0;       // times that a sequence waited for what another one computed
+  int64_t cached_tokens = 0;   // prompt tokens that were not computed
 };
 
 // Exclusive hold of one request; destroying it cancels what is still running. Movable.

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/token.h"
+#include "cache/resume_rule.h"
 #include "engine/request.h"
 #include "engine/sequence_image.h"
 #include "scheduler/step_plan.h"
@@ -21,6 +22,17 @@ struct ModelShape {
   int64_t context_max = 0;  // positions a sequence may have
   int32_t tokens_per_page = 0;
   int64_t bytes_per_page = 0;
+  ResumeShape resume;  // its num_layers is the model's
+};
+
+// Where a slot starts: at the state saved under `snapshot`, which is that after the first `length`
+// tokens of the prompt. The slot's page that holds position `length` is a copy: the executor copies
+// the rows before `length` from one page to the other.
+struct SlotResume {
+  int32_t snapshot = -1;  // -1: at nothing
+  int64_t length = 0;
+  int32_t copy_from = -1;  // pages; -1: `length` ends a page
+  int32_t copy_to = -1;
 };
 
 // What an executor must know about a running sequence, besides its tokens. Borrowed between
@@ -30,6 +42,15 @@ struct SlotSetup {
   int32_t choice = 0;
   std::span<const TokenId> prompt;        // for the repetition penalty
   TokenConstraint* constraint = nullptr;  // may be null
+  SlotResume resume;
+};
+
+// Keeps, under the number `snapshot`, the state of item `item` of a step after its first num_tokens
+// tokens.
+struct SnapshotSave {
+  int32_t item = 0;
+  int32_t num_tokens = 0;  // 1 .. those accepted of the item
+  int32_t snapshot = 0;
 };
 
 enum class RowStatus : uint8_t {
@@ -76,7 +97,7 @@ class Executor {
   virtual ModelShape shape() const = 0;
   virtual WeightTraffic weight_traffic() const { return {}; }
 
-  // Makes `slot` hold a new, empty sequence.
+  // Makes `slot` hold a new sequence, empty or resumed. Pages of what it resumes are in place.
   virtual void open_slot(int32_t slot, const SlotSetup& setup) = 0;
   virtual void close_slot(int32_t slot) = 0;
 
@@ -90,8 +111,17 @@ class Executor {
   // Makes the first num_accepted[i] tokens of item i part of its sequence (window rows, partial
   // pairs, sampler counts) and forgets the rest. Called once per step, by step id, in order. 0 for
   // an item that failed or whose request ends with an error: its slot is closed next.
+  // `saves`, in order of item and tokens, keeps states on the way. Does not allocate.
   virtual void commit(const StepPlan& plan, const StepResult& result,
-                      std::span<const int32_t> num_accepted) noexcept = 0;
+                      std::span<const int32_t> num_accepted,
+                      std::span<const SnapshotSave> saves) noexcept = 0;
+
+  // Keeps the committed state of an open slot, between two steps. Does not allocate.
+  virtual void save_snapshot(int32_t slot, int32_t snapshot) noexcept = 0;
+
+  // By layer, the first position whose window row a saved state holds. Borrowed until it is saved
+  // over.
+  virtual std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const = 0;
 
   // The committed state of a slot, with the contents of its pages. restore() into an open, empty
   // slot whose `pages` are allocated; kInvalidArgument when the image is of another model, numerics

@@ -1,5 +1,7 @@
 #include "engine/live_request.h"
 
+#include <iterator>
+
 namespace yeoul {
 
 namespace {
@@ -17,6 +19,14 @@ RequestTimings timings(const LiveRequest& request) {
   if (!request.first_token_at) return result;
   result.prefill_s = seconds(*request.first_token_at - *request.prefill_began_at);
   result.decode_s = seconds(*request.last_token_at - *request.first_token_at);
+  return result;
+}
+
+PrefixReuse reuse(const LiveRequest& request) {
+  PrefixReuse result = request.reuse;
+  const int64_t computed = std::ssize(request.request.prompt) - result.cached_tokens;
+  result.seconds_saved = timings(request).prefill_s * static_cast<double>(result.cached_tokens) /
+                         static_cast<double>(computed);
   return result;
 }
 

@@ -30,6 +30,7 @@ struct LiveRequest {
   int32_t num_unfinished = 0;
   int32_t planned_tokens = 0;  // output tokens that the step being planned may add to the stream
   int64_t output_tokens = 0;
+  PrefixReuse reuse;
   ProgressEvent last_progress;
   std::optional<TimePoint> prefill_began_at;
   std::optional<TimePoint> first_token_at;
@@ -41,6 +42,9 @@ struct LiveRequest {
 };
 
 RequestTimings timings(const LiveRequest& request);
+
+// What was reused, with the estimate of the time that saved.
+PrefixReuse reuse(const LiveRequest& request);
 
 // The reason of the whole request: an error or a cancellation, else "length" if any choice was cut.
 FinishReason finish_reason(const LiveRequest& request);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backend/cpu/cpu_ops.h"
+#include "cache/prefix_index.h"
 #include "engine/engine.h"
 #include "io/machine.h"
 
@@ -24,6 +25,8 @@ constexpr const char* kEngramRow = "Engram tables";
 constexpr int64_t kEngramPart = 100;
 // Of what is left where experts take turns: a tenth for KV pages of further sequences.
 constexpr int64_t kPagesPart = 10;
+// Of what is left beside what must fit: at most a twentieth for what prompts leave to later ones.
+constexpr int64_t kPrefixPart = 20;
 
 int64_t pages_for(int64_t num_tokens) {
   return (num_tokens + kTokensPerPage - 1) / kTokensPerPage;
@@ -125,9 +128,49 @@ void set_engram(const ModelConfig& config, int64_t cached, bool scales_resident,
             plan);
 }
 
-// Divides what the fixed rows leave between experts, Engram rows and KV pages; returns the number
-// of pages.
-Result<int64_t> share_out(const ExpertLayout& layout, const MemoryOptions& options,
+// What known prefixes take: places for states, and the index over them and the pages.
+struct PrefixPrices {
+  int64_t a_page = 0;
+  int64_t a_snapshot = 0;
+};
+
+PrefixPrices prefix_prices(const ModelConfig& config, const MemoryPlan& plan) {
+  const PrefixIndexBytes index =
+      PrefixIndex::num_bytes({.shape = {.num_layers = config.num_hidden_layers},
+                              .tokens_per_page = kTokensPerPage,
+                              .length_max = plan.context_max});
+  return {index.a_page, index.a_snapshot + KvStore::snapshot_bytes(config)};
+}
+
+int64_t snapshots_for(int64_t pages, const MemoryOptions& options) {
+  return pages / kPagesPerSnapshot + int64_t{kSnapshotsPerSequence} * options.parallel;
+}
+
+// Adds the rows of known prefixes, as far as `budget` goes for these pages.
+void add_prefix_rows(const ModelConfig& config, const MemoryOptions& options, int64_t pages,
+                     int64_t budget, MemoryPlan& plan) {
+  const PrefixPrices prices = prefix_prices(config, plan);
+  const int64_t affordable = (budget - pages * prices.a_page) / prices.a_snapshot;
+  if (affordable < 1) return;
+  const int64_t snapshots = std::min(affordable, snapshots_for(pages, options));
+  const int64_t states = snapshots * KvStore::snapshot_bytes(config);
+  plan.kv.snapshots = static_cast<int32_t>(snapshots);
+  plan.rows.push_back(
+      {"prefix index", pages * prices.a_page + snapshots * prices.a_snapshot - states, ""});
+  plan.total_bytes += plan.rows.back().num_bytes;
+  plan.rows.push_back({"snapshots", states,
+                       fmt::format("{} states of prompts, {} each", snapshots,
+                                   format_bytes(KvStore::snapshot_bytes(config)))});
+  plan.total_bytes += plan.rows.back().num_bytes;
+}
+
+struct KvShare {
+  int64_t pages = 0;
+  int64_t prefix_bytes = 0;
+};
+
+// Divides what the fixed rows leave between experts, Engram rows, KV pages and known prefixes.
+Result<KvShare> share_out(const ExpertLayout& layout, const MemoryOptions& options,
                           const ModelConfig& config, MemoryPlan& plan) {
   const int64_t page_bytes = KvStore::page_bytes(config, kTokensPerPage);
   const auto slot_bytes = static_cast<int64_t>(layout.slot_bytes());
@@ -147,6 +190,13 @@ Result<int64_t> share_out(const ExpertLayout& layout, const MemoryOptions& optio
   spare -= cached * row_bytes;
 
   const int64_t pages_max = per_sequence * (options.parallel - 1);  // of further sequences
+  const PrefixPrices prices = prefix_prices(config, plan);
+  const int64_t pages_all = per_sequence + pages_max;
+  const int64_t wanted =
+      pages_all * prices.a_page + snapshots_for(pages_all, options) * prices.a_snapshot;
+  const int64_t prefix_bytes = options.prefix_cache ? std::min(wanted, spare / kPrefixPart) : 0;
+  left -= prefix_bytes;
+  spare -= prefix_bytes;
   int64_t slots = layout.num_experts();
   int64_t pages = (left - slots * slot_bytes) / page_bytes;
   if (left < slots * slot_bytes) {
@@ -158,7 +208,7 @@ Result<int64_t> share_out(const ExpertLayout& layout, const MemoryOptions& optio
   left -= slots * slot_bytes + pages * page_bytes;
   const bool has_room = slots == layout.num_experts() && left >= EngramRows::scale_bytes(config);
   set_engram(config, cached, has_room, plan);
-  return per_sequence + pages;
+  return KvShare{per_sequence + pages, prefix_bytes};
 }
 
 }  // namespace
@@ -199,9 +249,10 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const MemoryOptions
   add_rows(checkpoint, options, plan);
 
   TRY_ASSIGN(const ExpertLayout layout, ExpertLayout::create(checkpoint));
-  TRY_ASSIGN(const int64_t pages, share_out(layout, options, config, plan));
+  TRY_ASSIGN(const KvShare share, share_out(layout, options, config, plan));
   const int64_t page_bytes = KvStore::page_bytes(config, kTokensPerPage);
-  plan.kv.num_pages = static_cast<int32_t>(std::min<int64_t>(pages, 1 << 30));
+  plan.kv.num_pages = static_cast<int32_t>(std::min<int64_t>(share.pages, 1 << 30));
+  add_prefix_rows(config, options, plan.kv.num_pages, share.prefix_bytes, plan);
   plan.rows.push_back({"KV pages", plan.kv.num_pages * page_bytes,
                        fmt::format("{} pages of {} tokens, {} each", plan.kv.num_pages,
                                    kTokensPerPage, format_bytes(page_bytes))});

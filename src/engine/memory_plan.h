@@ -12,6 +12,8 @@
 namespace yeoul {
 
 inline constexpr int32_t kTokensPerPage = 256;
+inline constexpr int32_t kPagesPerSnapshot = 16;     // a state every 4,096 tokens
+inline constexpr int32_t kSnapshotsPerSequence = 4;  // ends of its prompt, its anchors, its output
 
 // What an operator may set; 0 is the default.
 struct MemoryOptions {
@@ -22,6 +24,7 @@ struct MemoryOptions {
   int32_t step_tokens_max = 512;  // rows of one step
   int32_t logit_rows_max = 0;     // rows with logits in a step; default: parallel
   int num_threads = 1;
+  bool prefix_cache = true;  // keep states of prompts for later ones
 };
 
 // One buffer, or one kind of buffers.
@@ -35,8 +38,9 @@ struct MemoryRow {
 // all routed experts fit beside one sequence of full length they stay in memory, and the rest of
 // the budget becomes KV pages, as many as `parallel` such sequences could use. Where they do not,
 // a tenth of what is left may become pages of further sequences and the rest holds experts. A
-// hundredth of what is left keeps Engram rows; Engram scales are in memory where there is room for
-// everything.
+// hundredth of what is left keeps Engram rows, a twentieth at most keeps snapshots of prompts: one
+// for every kPagesPerSnapshot pages and some for each sequence. Engram scales are in memory where
+// there is room for everything.
 struct MemoryPlan {
   int64_t budget_bytes = 0;
   std::string budget_source;  // for the printed table

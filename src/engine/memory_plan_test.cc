@@ -24,13 +24,16 @@ int64_t slot_bytes(const MemoryPlan& plan) {
   return row_of(plan, "routed experts").num_bytes / plan.weights.experts.num_slots;
 }
 
-// Of a plan made with much memory: what it takes without KV pages, with so many slots for experts
-// and without Engram rows and scales.
+// Of a plan made with much memory: what it takes without KV pages and known prefixes, with so many
+// slots for experts and without Engram rows and scales.
 int64_t bytes_with(const MemoryPlan& plan, int64_t slots) {
+  int64_t prefixes = 0;
+  for (const MemoryRow& row : plan.rows)
+    if (row.name == "prefix index" || row.name == "snapshots") prefixes += row.num_bytes;
   return plan.total_bytes - plan.rows.back().num_bytes -
          (plan.weights.experts.num_slots - slots) * slot_bytes(plan) -
          row_of(plan, "Engram tables").num_bytes +
-         EngramRows::bytes(tiny()->config(), {.rows_max = 512});
+         EngramRows::bytes(tiny()->config(), {.rows_max = 512}) - prefixes;
 }
 
 TEST(MemoryPlan, rows_add_up_and_stay_within_the_budget) {
@@ -116,6 +119,26 @@ TEST(MemoryPlan, what_cannot_hold_the_experts_of_a_step_is_refused) {
       plan_memory(*tiny(), {.memory_bytes = least - 1, .parallel = 2});
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("--memory"), std::string::npos);
+}
+
+TEST(MemoryPlan, snapshots_follow_the_pages_and_give_way_to_what_must_fit) {
+  const auto plan = [](int64_t bytes, bool prefix_cache) {
+    return *plan_memory(
+        *tiny(),
+        {.memory_bytes = bytes, .parallel = 2, .context_max = 4096, .prefix_cache = prefix_cache});
+  };
+  const MemoryPlan whole = plan(4096 * kMiB, true);
+  EXPECT_EQ(whole.kv.num_pages, 32);
+  EXPECT_EQ(whole.kv.snapshots, 32 / kPagesPerSnapshot + 2 * kSnapshotsPerSequence);
+  EXPECT_EQ(plan(4096 * kMiB, false).kv.snapshots, 0);
+  EXPECT_EQ(row_of(whole, "snapshots").num_bytes,
+            whole.kv.snapshots * KvStore::snapshot_bytes(tiny()->config()));
+  // Room for what a step must have, and hardly more.
+  const MemoryPlan bare = plan(4096 * kMiB, false);
+  const MemoryPlan tight = plan(bytes_with(bare, 6) + bare.rows.back().num_bytes / 2, true);
+  EXPECT_EQ(tight.kv.num_pages, 16);
+  EXPECT_EQ(tight.kv.snapshots, 0);
+  EXPECT_LE(tight.total_bytes, tight.budget_bytes);
 }
 
 TEST(MemoryPlan, options_out_of_range_name_the_range) {

@@ -38,11 +38,18 @@ ModelExecutor::ModelExecutor(std::unique_ptr<LoadedModel> model)
 }
 
 ModelShape ModelExecutor::shape() const {
-  return {.num_layers = model_->config().num_hidden_layers,
-          .vocab_size = model_->config().vocab_size,
+  const ModelConfig& config = model_->config();
+  const bool has_sources = !config.kv_source_layer_ids.empty();
+  const ResumeShape resume = {
+      .num_layers = config.num_hidden_layers,
+      .last_source = has_sources ? config.kv_source_layer_ids.back() : config.num_hidden_layers,
+      .reach = config.sliding_window - 1};
+  return {.num_layers = config.num_hidden_layers,
+          .vocab_size = config.vocab_size,
           .context_max = model_->plan().context_max,
           .tokens_per_page = model_->kv().layout().tokens_per_page,
-          .bytes_per_page = model_->kv().layout().page_bytes};
+          .bytes_per_page = model_->kv().layout().page_bytes,
+          .resume = resume};
 }
 
 WeightTraffic ModelExecutor::weight_traffic() const {
@@ -67,6 +74,16 @@ void ModelExecutor::open_slot(int32_t index, const SlotSetup& setup) {
   slot.counts->reset();
   slot.counts->add_prompt(setup.prompt);
   model_->kv().open_slot(index);
+  const SlotResume& resume = setup.resume;
+  if (resume.snapshot < 0) return;
+  const auto length = static_cast<size_t>(resume.length);
+  CHECK(length < setup.prompt.size(), "resumes at {} of {}", length, setup.prompt.size());
+  model_->kv().restore_snapshot(resume.snapshot, index);
+  if (resume.copy_from >= 0) {
+    model_->kv().copy_rows(resume.copy_from, resume.copy_to,
+                           resume.length % model_->kv().layout().tokens_per_page);
+  }
+  slot.tokens.assign(setup.prompt.begin(), setup.prompt.begin() + resume.length);
 }
 
 void ModelExecutor::close_slot(int32_t index) {
@@ -164,11 +181,35 @@ Result<void> ModelExecutor::collect(StepResult& result) {
   return {};
 }
 
+// Commits the item up to each state to keep, keeps it, and goes on.
+void ModelExecutor::commit_item(const ItemInput& item, int32_t num_accepted,
+                                std::span<const SnapshotSave> saves) noexcept {
+  ItemInput rest = item;
+  const auto commit_up_to = [&](int32_t num_tokens) {
+    const auto count = num_tokens - static_cast<int32_t>(rest.position - item.position);
+    model_->forward().commit_rows(rest, count);
+    rest.position += count;
+    rest.first_row += count;
+    rest.num_rows -= count;
+  };
+  for (const SnapshotSave& save : saves) {
+    CHECK(save.num_tokens <= num_accepted, "{} of {} tokens", save.num_tokens, num_accepted);
+    commit_up_to(save.num_tokens);
+    model_->kv().save_snapshot(item.slot, save.snapshot);
+  }
+  commit_up_to(num_accepted);
+}
+
 void ModelExecutor::commit(const StepPlan& plan, const StepResult& result,
-                           std::span<const int32_t> num_accepted) noexcept {
+                           std::span<const int32_t> num_accepted,
+                           std::span<const SnapshotSave> saves) noexcept {
   CHECK(is_staged_ && plan.step_id == result_.step_id);
-  model_->forward().commit({items_, tokens_}, num_accepted);
   for (size_t i = 0; i < plan.items.size(); ++i) {
+    size_t num_saves = 0;
+    while (num_saves < saves.size() && saves[num_saves].item == static_cast<int32_t>(i))
+      ++num_saves;
+    commit_item(items_[i], num_accepted[i], saves.first(num_saves));
+    saves = saves.subspan(num_saves);
     const StepItem& item = plan.items[i];
     Slot& slot = slot_at(item.slot);
     const auto accepted = static_cast<size_t>(num_accepted[i]);
@@ -182,6 +223,15 @@ void ModelExecutor::commit(const StepPlan& plan, const StepResult& result,
     }
   }
   is_staged_ = false;
+}
+
+void ModelExecutor::save_snapshot(int32_t slot, int32_t snapshot) noexcept {
+  CHECK(slot_at(slot).is_open && !is_staged_);
+  model_->kv().save_snapshot(slot, snapshot);
+}
+
+std::span<const int64_t> ModelExecutor::snapshot_first_valid(int32_t snapshot) const {
+  return model_->kv().snapshot_first_valid(snapshot);
 }
 
 Result<SequenceImage> ModelExecutor::save(int32_t index, std::span<const int32_t> pages) {

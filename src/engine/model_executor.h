@@ -24,8 +24,10 @@ class ModelExecutor final : public Executor {
   void close_slot(int32_t slot) override;
   Result<void> launch(const StepPlan& plan) override;
   Result<void> collect(StepResult& result) override;
-  void commit(const StepPlan& plan, const StepResult& result,
-              std::span<const int32_t> num_accepted) noexcept override;
+  void commit(const StepPlan& plan, const StepResult& result, std::span<const int32_t> num_accepted,
+              std::span<const SnapshotSave> saves) noexcept override;
+  void save_snapshot(int32_t slot, int32_t snapshot) noexcept override;
+  std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const override;
   Result<SequenceImage> save(int32_t slot, std::span<const int32_t> pages) override;
   Result<void> restore(int32_t slot, std::span<const int32_t> pages,
                        const SequenceImage& image) override;
@@ -40,6 +42,8 @@ class ModelExecutor final : public Executor {
     bool is_open = false;
   };
   void resolve_pending(const StepPlan& plan);
+  void commit_item(const ItemInput& item, int32_t num_accepted,
+                   std::span<const SnapshotSave> saves) noexcept;
   void sample_item(const StepItem& item, const ItemOutcome& outcome, ItemResult& result);
   Slot& slot_at(int32_t slot) { return slots_[static_cast<size_t>(slot)]; }
 

@@ -26,6 +26,10 @@ struct GenerateRequest {
   // One per choice, or empty. Owned by the engine until the request's terminal event.
   std::vector<std::unique_ptr<TokenConstraint>> constraints;
   std::string trace_id;  // for logs
+  // Where other prompts are likely to leave this one: positions inside the prompt, most likely
+  // first. A hint; too many or useless ones are passed over.
+  std::vector<int64_t> anchors;
+  uint64_t cache_salt = 0;  // requests with another salt share no prefix with this one
 };
 
 enum class FinishReason : uint8_t {
@@ -65,6 +69,19 @@ struct RequestTimings {
   double decode_s = 0;   // first token to last token
 };
 
+// What of the prompt of choice 0 was not computed, and why not more.
+struct PrefixReuse {
+  int64_t shared_tokens = 0;     // known at the front, without the last token of the prompt
+  int64_t candidate_tokens = 0;  // longest saved state within them
+  int64_t cached_tokens = 0;     // the state it went on from
+  // "" when nothing more could be had; "nothing_shared": not even the first token is known;
+  // "no_snapshot": no state was saved where the shared part ends; "rows_missing": one was, but so
+  // short a rest needs rows that it lacks; "no_room": the page to copy from had no place beside the
+  // copy.
+  const char* reason = "";
+  double seconds_saved = 0;  // estimate: at the rate at which the rest of the prompt was computed
+};
+
 // The one terminal event of a request: nothing follows it.
 struct RequestFinished {
   // An error ends all choices that had not finished. kCancelled: deadline, slow or absent reader;
@@ -72,9 +89,9 @@ struct RequestFinished {
   // (kInternal).
   Result<void> status;
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;
   int64_t output_tokens = 0;  // over all choices
   RequestTimings timings;
+  PrefixReuse reuse;
 };
 
 }  // namespace yeoul

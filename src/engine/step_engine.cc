@@ -41,8 +41,9 @@ StepOutcome StepEngine::step() {
     pages.give_back();
     return lose_device(ran.error());
   }
-  judge();        // row statuses, constraints, stop tokens, limits
-  commit(pages);  // noexcept: state moves here and nowhere else
+  judge();         // row statuses, constraints, stop tokens, limits
+  choose_saves();  // states on the way through prompts that later ones may go on from
+  commit(pages);   // noexcept: state moves here and nowhere else
   publish(clock_.now());
   return StepOutcome::kProgressed;
 }
@@ -82,6 +83,7 @@ void StepEngine::cancel_overdue(TimePoint now) {
 void StepEngine::admit() {
   while (Sequence* sequence = scheduler_.next_admission()) {
     LiveRequest& request = request_of(*sequence);
+    if (joins_a_leader(*sequence, request)) continue;  // held from now on
     if (Result<void> started = start(*sequence); !started)
       fail_request(request, std::move(started.error()));
   }
@@ -94,6 +96,7 @@ Result<void> StepEngine::start(Sequence& sequence) {
   if (fault_fires(FaultPoint::kAdmissionMemory, request.id))
     return fail(ErrorCode::kResourceExhausted, "no memory to admit the request");
   TRY(sequence.reserve_memory(shape_.tokens_per_page));
+  const SlotResume resumed = resume(sequence, request);
   scheduler_.admit(sequence);
   const int32_t choice = sequence.spec().choice;
   slots_[static_cast<size_t>(sequence.slot())] = {&request, choice};
@@ -103,8 +106,8 @@ Result<void> StepEngine::start(Sequence& sequence) {
       {.sampling = &request.request.sampling,
        .choice = choice,
        .prompt = sequence.spec().prompt,
-       .constraint =
-           constraints.empty() ? nullptr : constraints[static_cast<size_t>(choice)].get()});
+       .constraint = constraints.empty() ? nullptr : constraints[static_cast<size_t>(choice)].get(),
+       .resume = resumed});
   return {};
 }
 
@@ -126,6 +129,8 @@ void StepEngine::pause_for_readers(TimePoint now) {
 
 PageReservation StepEngine::reserve() {
   new_pages_.resize(static_cast<size_t>(page_demand(plan_)));
+  while (pool_.num_free() < std::ssize(new_pages_) && index_.evict()) {
+  }
   std::optional<PageReservation> pages = PageReservation::make(pool_, new_pages_);
   CHECK(pages, "{} pages wanted, {} free: admission promised too much", new_pages_.size(),
         pool_.num_free());
@@ -194,13 +199,18 @@ void StepEngine::judge_token(const StepItem& item, const ItemResult& result, Ver
 }
 
 void StepEngine::commit(PageReservation& pages) noexcept {
-  executor_->commit(plan_, result_, accepted_);
+  executor_->commit(plan_, result_, accepted_, saves_);
   for (size_t i = 0; i < plan_.items.size(); ++i) {
     const StepItem& item = plan_.items[i];
     const SlotOwner of = owner(item);
     LiveRequest::Choice& choice = of.request->choices[static_cast<size_t>(of.choice)];
     const auto pages_held = static_cast<int32_t>(choice.sequence.page_table().size());
     choice.sequence.commit(accepted_[i], item.num_pages - pages_held, pages);
+  }
+  insert_saved();
+  for (size_t i = 0; i < plan_.items.size(); ++i) {
+    const SlotOwner of = owner(plan_.items[i]);
+    LiveRequest::Choice& choice = of.request->choices[static_cast<size_t>(of.choice)];
     if (of.request->is_failing()) continue;
     if (verdicts_[i].has_token) choice.sequence.append_output(result_.items[i].token);
     if (verdicts_[i].finish) {

@@ -12,6 +12,7 @@
 #include "cache/invariants.h"
 #include "cache/page_pool.h"
 #include "cache/page_reservation.h"
+#include "cache/prefix_index.h"
 #include "engine/engine.h"
 #include "engine/live_request.h"
 #include "engine/request_check.h"
@@ -21,7 +22,8 @@
 
 namespace yeoul {
 
-// The engine's state between two steps, as plain data.
+// The engine's state between two steps, as plain data. The tables of `cache` are those of the
+// running sequences, then those of the kept prefixes.
 struct EngineSnapshot {
   CacheSnapshot cache;
   SchedulerSnapshot scheduler;
@@ -49,6 +51,7 @@ class StepEngine final : public Engine {
 
   // Engine thread, between two steps.
   EngineSnapshot snapshot() const;
+  const PrefixIndex& prefix_index() const { return index_; }
 
  private:
   // What a slot of the executor belongs to.
@@ -80,6 +83,14 @@ class StepEngine final : public Engine {
   std::unique_ptr<LiveRequest> make_live(GenerateRequest request);
   Result<void> enqueue(std::unique_ptr<LiveRequest> live);
   Result<void> start(Sequence& sequence);
+  bool joins_a_leader(Sequence& sequence, const LiveRequest& request);
+  SlotResume resume(Sequence& sequence, LiveRequest& request);
+  SlotResume start_behind(Sequence& sequence, const PrefixLookup& found);
+  void plan_anchors(Sequence& sequence, const LiveRequest& request, const PrefixLookup& found);
+  void choose_saves();
+  void insert_saved() noexcept;
+  void keep_state(Sequence& sequence, uint64_t salt) noexcept;
+  std::optional<int32_t> take_page();
   void judge_token(const StepItem& item, const ItemResult& result, Verdict& verdict);
   void publish_queue_positions();
   void publish_item(size_t index, TimePoint now);
@@ -119,6 +130,7 @@ class StepEngine final : public Engine {
 
   // Engine thread. The pool outlives the sequences that hold its pages.
   PagePool pool_;
+  PrefixIndex index_;
   Scheduler scheduler_;
   const std::unique_ptr<Executor> executor_;
   std::vector<std::unique_ptr<LiveRequest>> live_;
@@ -132,6 +144,8 @@ class StepEngine final : public Engine {
   std::vector<int32_t> new_pages_;
   std::vector<Verdict> verdicts_;
   std::vector<int32_t> accepted_;
+  std::vector<SnapshotSave> saves_;
+  std::vector<int64_t> save_points_;
 };
 
 }  // namespace yeoul

@@ -10,6 +10,26 @@
 
 namespace yeoul {
 
+namespace {
+
+// Pages that sequences hold, each counted once: they share pages only at the front of their tables.
+int64_t pages_held(std::span<Sequence* const> sequences) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const std::span<const int32_t> pages = sequences[i]->page_table().pages();
+    int64_t counted = 0;
+    for (size_t j = 0; j < i; ++j) {
+      const std::span<const int32_t> others = sequences[j]->page_table().pages();
+      counted =
+          std::max<int64_t>(counted, std::ranges::mismatch(pages, others).in1 - pages.begin());
+    }
+    sum += std::ssize(pages) - counted;
+  }
+  return sum;
+}
+
+}  // namespace
+
 void StepEngine::publish_item(size_t index, TimePoint now) {
   const StepItem& item = plan_.items[index];
   const SlotOwner of = owner(item);
@@ -60,8 +80,10 @@ void StepEngine::end_choice(LiveRequest& request, int32_t choice) noexcept {
   Sequence& sequence = request.choices[static_cast<size_t>(choice)].sequence;
   if (sequence.phase() == Sequence::Phase::kEnded) return;
   // After its loss the executor is not called any more.
-  if (sequence.phase() == Sequence::Phase::kRunning && healthy())
+  if (sequence.phase() == Sequence::Phase::kRunning && healthy()) {
+    keep_state(sequence, request.request.cache_salt);
     executor_->close_slot(sequence.slot());
+  }
   scheduler_.remove(sequence);
   --request.num_unfinished;
 }
@@ -106,9 +128,9 @@ void StepEngine::finish(LiveRequest& request) {
   refresh_gauges();
   request.stream->push(RequestFinished{.status = std::move(request.status),
                                        .prompt_tokens = std::ssize(request.request.prompt),
-                                       .cached_tokens = 0,
                                        .output_tokens = request.output_tokens,
-                                       .timings = timings(request)});
+                                       .timings = timings(request),
+                                       .reuse = reuse(request)});
   num_requests_.fetch_sub(1);
 }
 
@@ -139,8 +161,11 @@ StepEngine::~StepEngine() {
 void StepEngine::refresh_gauges() {
   counters_.running = std::ssize(scheduler_.running());
   counters_.waiting = std::ssize(scheduler_.waiting());
-  counters_.pages_used = pool_.num_used();
   counters_.weights = executor_->weight_traffic();
+  counters_.pages_used = pages_held(scheduler_.running());
+  counters_.snapshots_used = index_.num_snapshots();
+  counters_.snapshots_kept = index_.stats().kept;
+  counters_.snapshots_evicted = index_.stats().evicted;
   const std::lock_guard lock(stats_mutex_);
   stats_ = counters_;
 }
@@ -171,6 +196,10 @@ EngineSnapshot StepEngine::snapshot() const {
   for (const Sequence* sequence : scheduler_.running()) {
     const std::span<const int32_t> pages = sequence->page_table().pages();
     result.cache.tables.emplace_back(pages.begin(), pages.end());
+  }
+  for (int32_t i = 0; i < options_.num_snapshots; ++i) {
+    const std::span<const int32_t> pages = index_.pages(i).pages();
+    if (index_.is_kept(i)) result.cache.tables.emplace_back(pages.begin(), pages.end());
   }
   return result;
 }

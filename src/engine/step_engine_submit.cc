@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "engine/step_engine.h"
+#include "scheduler/save_points.h"
 
 namespace yeoul {
 
@@ -26,6 +27,8 @@ Result<void> check_options(const EngineOptions& options, const ModelShape& shape
   TRY(check_option("tokens per step", options.step_tokens_max, options.parallel, kMany));
   TRY(check_option("KV pages", options.num_pages, 1, INT32_MAX));
   TRY(check_option("context", options.context_max, 0, shape.context_max));
+  TRY(check_option("snapshots", options.num_snapshots, 0, 1 << 24));
+  TRY(check_option("tokens between snapshots", options.snapshot_interval, 0, INT64_MAX));
   TRY(check_option("unread tokens per stream", static_cast<int64_t>(options.stream_tokens_max), 1,
                    kMany));
   return {};
@@ -72,6 +75,10 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Executor> e
       wakeup_(std::make_shared<Wakeup>()),
       inbox_(static_cast<size_t>(limits_.sequences_max)),
       pool_(options_.num_pages),
+      index_(pool_, {.shape = shape_.resume,
+                     .tokens_per_page = shape_.tokens_per_page,
+                     .snapshots_max = options_.num_snapshots,
+                     .length_max = options_.context_max}),
       scheduler_(scheduler_limits(options_, shape_)),
       executor_(std::move(executor)),
       slots_(static_cast<size_t>(options_.parallel)) {
@@ -83,7 +90,14 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Executor> e
   accepted_.reserve(parallel);
   // A step can need a new page for each of its tokens at most.
   new_pages_.reserve(static_cast<size_t>(std::min(options_.step_tokens_max, options_.num_pages)));
+  if (options_.num_snapshots > 0) {
+    const int64_t points_max =
+        save_points_max(options_.step_tokens_max, options_.snapshot_interval);
+    saves_.reserve(parallel * static_cast<size_t>(points_max));
+    save_points_.reserve(2 * static_cast<size_t>(points_max));
+  }
   counters_.pages_total = options_.num_pages;
+  counters_.snapshots_total = options_.num_snapshots;
   stats_ = counters_;
 }
 

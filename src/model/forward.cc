@@ -272,14 +272,14 @@ void Forward::finish(const StepInput& input) {
 }
 
 void Forward::commit(const StepInput& input, std::span<const int32_t> num_accepted) noexcept {
-  for (size_t i = 0; i < input.items.size(); ++i) {
-    const ItemInput& item = input.items[i];
-    kv_.commit(
-        item, cone_, num_accepted[i],
-        std::span(buffers_.compressed_ids)
-            .subspan(static_cast<size_t>(item.first_row), static_cast<size_t>(item.num_rows)),
-        engram_hash_.history_len());
-  }
+  for (size_t i = 0; i < input.items.size(); ++i) commit_rows(input.items[i], num_accepted[i]);
+}
+
+void Forward::commit_rows(const ItemInput& rows, int32_t num_accepted) noexcept {
+  kv_.commit(rows, cone_, num_accepted,
+             std::span(buffers_.compressed_ids)
+                 .subspan(static_cast<size_t>(rows.first_row), static_cast<size_t>(rows.num_rows)),
+             engram_hash_.history_len());
 }
 
 std::vector<int32_t> Forward::history_of(std::span<const TokenId> tokens) const {

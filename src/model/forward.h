@@ -66,6 +66,8 @@ class Forward {
 
   // Commits the first num_accepted[i] rows of item i of the last run.
   void commit(const StepInput& input, std::span<const int32_t> num_accepted) noexcept;
+  // The same for one item, or for a run of its rows: in order, and none twice.
+  void commit_rows(const ItemInput& rows, int32_t num_accepted) noexcept;
 
   // The compressed ids a sequence needs from its last tokens, oldest first (for restore).
   std::vector<int32_t> history_of(std::span<const TokenId> tokens) const;

@@ -66,15 +66,28 @@ int64_t KvStore::fixed_bytes(const ModelConfig& config, const KvLimits& limits) 
   return limits.slots * (row * layout.window + pair) + limits.rows_max * (row + pair);
 }
 
+int64_t KvStore::snapshot_bytes(const ModelConfig& config) {
+  const KvLayout layout = KvStore::layout(config, 2);
+  return layout.window_row_bytes() * layout.num_layers * layout.window +
+         num_pair_sources(config) * 2 * layout.head_dim * int64_t{sizeof(float)};
+}
+
 Result<std::unique_ptr<KvStore>> KvStore::create(const ModelConfig& config,
                                                  const KvLimits& limits) {
   const int64_t bytes = limits.num_pages * page_bytes(config, limits.tokens_per_page);
   TRY_ASSIGN(AnonymousMemory pages, AnonymousMemory::reserve(static_cast<uint64_t>(bytes)));
-  return std::unique_ptr<KvStore>(new KvStore(config, limits, std::move(pages)));
+  const int64_t kept = limits.snapshots * snapshot_bytes(config);
+  TRY_ASSIGN(AnonymousMemory snapshots, AnonymousMemory::reserve(static_cast<uint64_t>(kept)));
+  return std::unique_ptr<KvStore>(
+      new KvStore(config, limits, std::move(pages), std::move(snapshots)));
 }
 
-KvStore::KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages)
-    : limits_(limits), layout_(layout(config, limits.tokens_per_page)), pages_(std::move(pages)) {
+KvStore::KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages,
+                 AnonymousMemory snapshots)
+    : limits_(limits),
+      layout_(layout(config, limits.tokens_per_page)),
+      pages_(std::move(pages)),
+      snapshots_(std::move(snapshots)) {
   CHECK(limits.tokens_per_page % 2 == 0);
   lay_out_sources(config, layout_, &sources_);
   for (const SourceLayout& source : sources_) {
@@ -82,16 +95,21 @@ KvStore::KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMem
   }
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
   const int64_t row = layout_.window_row_bytes() * layout_.num_layers;
-  ring_.resize(size(limits.slots * row * layout_.window));
+  ring_.resize(size(limits.slots * ring_bytes()));
   staged_.resize(size(limits.rows_max * row));
   staged_pairs_.resize(pair_layers_.size() * size(int64_t{limits.rows_max} * 2 * layout_.head_dim));
   open_pairs_.resize(pair_layers_.size() * size(int64_t{limits.slots} * 2 * layout_.head_dim));
-  slots_.resize(size(limits.slots));
-  for (Slot& slot : slots_) {
-    slot.window_first.resize(size(layout_.num_layers));
-    slot.window_end.resize(size(layout_.num_layers));
-    slot.history.reserve(kHistoryMax);
-  }
+  for (int32_t i = 0; i < limits.slots; ++i) slots_.push_back(make_slot());
+  snapshot_slots_.reserve(size(limits.snapshots));
+  for (int32_t i = 0; i < limits.snapshots; ++i) snapshot_slots_.push_back(make_slot());
+}
+
+KvStore::Slot KvStore::make_slot() const {
+  Slot slot;
+  slot.window_first.resize(static_cast<size_t>(layout_.num_layers));
+  slot.window_end.resize(static_cast<size_t>(layout_.num_layers));
+  slot.history.reserve(kHistoryMax);
+  return slot;
 }
 
 const SourceLayout& KvStore::source(int32_t source_layer) const {
@@ -216,6 +234,53 @@ void KvStore::for_each_span(std::span<const int32_t> pages, int64_t length,
       body(base + source.key_scales_offset, count * layout_.key_scale_bytes());
     }
   }
+}
+
+uint8_t* KvStore::snapshot_at(int32_t snapshot) {
+  CHECK(snapshot >= 0 && snapshot < limits_.snapshots, "snapshot {} of {}", snapshot,
+        limits_.snapshots);
+  return reinterpret_cast<uint8_t*>(snapshots_.data()) + snapshot * (ring_bytes() + pair_bytes());
+}
+
+void KvStore::save_snapshot(int32_t slot, int32_t snapshot) noexcept {
+  const Slot& from = slots_[static_cast<size_t>(slot)];
+  uint8_t* to = snapshot_at(snapshot);
+  const auto layer_bytes = static_cast<size_t>(layout_.window * layout_.window_row_bytes());
+  for (int32_t layer = 0; layer < layout_.num_layers; ++layer) {
+    const auto l = static_cast<size_t>(layer);
+    if (from.window_first[l] == from.window_end[l]) continue;
+    std::memcpy(to + l * layer_bytes, ring_row(slot, layer, 0), layer_bytes);
+  }
+  if (!pair_layers_.empty())
+    std::memcpy(to + ring_bytes(), open_pair_at(slot, 0), static_cast<size_t>(pair_bytes()));
+  snapshot_slots_[static_cast<size_t>(snapshot)] = from;
+}
+
+void KvStore::restore_snapshot(int32_t snapshot, int32_t slot) {
+  const uint8_t* from = snapshot_at(snapshot);
+  const Slot& kept = snapshot_slots_[static_cast<size_t>(snapshot)];
+  const auto layer_bytes = static_cast<size_t>(layout_.window * layout_.window_row_bytes());
+  for (int32_t layer = 0; layer < layout_.num_layers; ++layer) {
+    const auto l = static_cast<size_t>(layer);
+    if (kept.window_first[l] == kept.window_end[l]) continue;
+    std::memcpy(ring_row(slot, layer, 0), from + l * layer_bytes, layer_bytes);
+  }
+  if (!pair_layers_.empty())
+    std::memcpy(open_pair_at(slot, 0), from + ring_bytes(), static_cast<size_t>(pair_bytes()));
+  slots_[static_cast<size_t>(slot)] = kept;
+}
+
+std::span<const int64_t> KvStore::snapshot_first_valid(int32_t snapshot) const {
+  return snapshot_slots_[static_cast<size_t>(snapshot)].window_first;
+}
+
+void KvStore::copy_rows(int32_t from_page, int32_t to_page, int64_t num_tokens) {
+  const int32_t from[] = {from_page};
+  const int64_t distance = (int64_t{to_page} - from_page) * layout_.page_bytes;
+  for_each_span(from, num_tokens, [&](int64_t offset, int64_t bytes) {
+    std::memcpy(page_bytes_at(offset + distance), page_bytes_at(offset),
+                static_cast<size_t>(bytes));
+  });
 }
 
 SlotState KvStore::save(int32_t slot, std::span<const int32_t> pages, int64_t length) const {

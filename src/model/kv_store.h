@@ -18,7 +18,8 @@ struct KvLimits {
   int32_t slots = 1;  // running sequences
   int32_t num_pages = 1;
   int32_t tokens_per_page = 256;
-  int32_t rows_max = 1;  // rows of one step
+  int32_t rows_max = 1;   // rows of one step
+  int32_t snapshots = 0;  // states kept for later sequences
 };
 
 // What a slot holds outside its pages, as bytes: SequenceImage carries it.
@@ -38,9 +39,10 @@ class KvStore {
   static Result<std::unique_ptr<KvStore>> create(const ModelConfig& config, const KvLimits& limits);
 
   static KvLayout layout(const ModelConfig& config, int32_t tokens_per_page);
-  // Bytes of everything the store allocates; pages apart.
+  // Bytes of everything the store allocates; pages and snapshots apart.
   static int64_t fixed_bytes(const ModelConfig& config, const KvLimits& limits);
   static int64_t page_bytes(const ModelConfig& config, int32_t tokens_per_page);
+  static int64_t snapshot_bytes(const ModelConfig& config);
 
   const KvLimits& limits() const { return limits_; }
   const KvLayout& layout() const { return layout_; }
@@ -69,6 +71,17 @@ class KvStore {
   void commit(const ItemInput& item, const Cone& cone, int32_t num_accepted,
               std::span<const int32_t> compressed_ids, int32_t history_len) noexcept;
 
+  // Snapshots: what a slot holds outside its pages, copied to and from storage that is there from
+  // the start. A snapshot may be restored into any slot, any number of times, beside pages that
+  // hold its tokens. Nothing here allocates.
+  void save_snapshot(int32_t slot, int32_t snapshot) noexcept;
+  void restore_snapshot(int32_t snapshot, int32_t slot);
+  // By layer: first position whose window row the snapshot holds.
+  std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const;
+
+  // Copies what a page holds of its first `num_tokens` positions into another page.
+  void copy_rows(int32_t from_page, int32_t to_page, int64_t num_tokens);
+
   // The committed state of a slot that holds `length` tokens, and back. restore: kCorrupt when
   // sizes do not fit this model.
   SlotState save(int32_t slot, std::span<const int32_t> pages, int64_t length) const;
@@ -76,7 +89,8 @@ class KvStore {
                        const SlotState& state, std::span<const int32_t> history);
 
  private:
-  KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages);
+  KvStore(const ModelConfig& config, const KvLimits& limits, AnonymousMemory pages,
+          AnonymousMemory snapshots);
 
   struct Slot {
     std::vector<int64_t> window_first;  // per layer; rows first .. end-1 are in the ring
@@ -91,6 +105,14 @@ class KvStore {
   void commit_window(const ItemInput& item, int32_t layer, int64_t staged_begin, int64_t end);
   size_t pair_source(int32_t source_layer) const;
   float* open_pair_at(int32_t slot, size_t pair_source);
+  Slot make_slot() const;
+  int64_t ring_bytes() const {  // of one slot
+    return int64_t{layout_.num_layers} * layout_.window * layout_.window_row_bytes();
+  }
+  int64_t pair_bytes() const {  // of one slot
+    return std::ssize(pair_layers_) * 2 * layout_.head_dim * int64_t{sizeof(float)};
+  }
+  uint8_t* snapshot_at(int32_t snapshot);
 
   // Calls body(bytes at page place, size) for every array of every valid row range.
   template <typename Body>
@@ -101,11 +123,13 @@ class KvStore {
   std::vector<SourceLayout> sources_;
   std::vector<int32_t> pair_layers_;  // ratio-2 sources
   AnonymousMemory pages_;
+  AnonymousMemory snapshots_;  // each: a slot's ring, then its open pairs
   std::vector<uint8_t> ring_;
   std::vector<uint8_t> staged_;
   std::vector<float> staged_pairs_;  // [pair source][rows_max][2 D]
   std::vector<float> open_pairs_;    // [slot][pair source][2 D]
   std::vector<Slot> slots_;
+  std::vector<Slot> snapshot_slots_;  // what a slot knows besides bytes, by snapshot
 };
 
 }  // namespace yeoul

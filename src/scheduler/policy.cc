@@ -22,6 +22,7 @@ std::optional<size_t> choose_admission(std::span<const WaitingView> waiting,
   std::optional<size_t> best;     // the first in order that fits
   for (size_t i = 0; i < waiting.size(); ++i) {
     const WaitingView& view = waiting[i];
+    if (view.is_held) continue;
     const bool fits = view.pages_max <= room.pages;
     if (view.passed_by >= kPassedByMax && (!barrier || view.arrival < waiting[*barrier].arrival))
       barrier = i;
@@ -54,7 +55,8 @@ void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
       if (!next || runs_before(running[i], running[*next])) next = i;
     }
     if (!next) return;
-    const int64_t rest = running[*next].prompt_len - running[*next].committed_len;
+    const RunningView& view = running[*next];
+    const int64_t rest = std::min(view.prompt_len, view.item_end_max) - view.committed_len;
     granted[*next] = static_cast<int32_t>(std::min(rest, budget));
     budget -= granted[*next];
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -17,6 +18,7 @@ struct WaitingView {
   int32_t priority = 0;
   int32_t passed_by = 0;  // later arrivals admitted before it so far
   int64_t pages_max = 0;  // the most pages it can come to hold
+  bool is_held = false;   // waits for what another one computes
 };
 
 struct AdmissionRoom {
@@ -25,9 +27,10 @@ struct AdmissionRoom {
 };
 
 // Which sequence to admit next: an index into `waiting`, or nullopt for none now.
-// In order of priority, then arrival; one whose pages do not fit is passed by the next that fits,
-// until kPassedByMax later arrivals have passed it (whatever their priority): from then on only it
-// is admitted, as soon as it fits. Running sequences end, so it does not starve.
+// One that is held is none of them. In order of priority, then arrival; one whose pages do not fit
+// is passed by the next that fits, until kPassedByMax later arrivals have passed it (whatever their
+// priority): from then on only it is admitted, as soon as it fits. Running sequences end, so it
+// does not starve.
 std::optional<size_t> choose_admission(std::span<const WaitingView> waiting,
                                        const AdmissionRoom& room);
 
@@ -37,12 +40,14 @@ struct RunningView {
   int64_t prompt_len = 0;
   int64_t known_len = 0;
   int64_t committed_len = 0;
+  int64_t item_end_max = std::numeric_limits<int64_t>::max();  // of an item of the prompt
   bool is_paused = false;
 };
 
 // Tokens each running sequence computes in the next step, written to `granted`.
 // Each decoding sequence gets its pending token; what is left of `step_tokens_max` goes to the
-// prompts, in order of priority, then arrival. An item never crosses the end of the prompt.
+// prompts, in order of priority, then arrival. An item never crosses the end of the prompt or
+// item_end_max.
 // step_tokens_max must be at least the number of running sequences.
 void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
                   std::span<int32_t> granted);

@@ -12,7 +12,8 @@ WaitingView view_waiting(const Sequence& sequence, int64_t tokens_per_page) {
   return {.arrival = sequence.spec().arrival,
           .priority = sequence.spec().priority,
           .passed_by = sequence.passed_by(),
-          .pages_max = sequence.pages_max(tokens_per_page)};
+          .pages_max = sequence.pages_max(tokens_per_page),
+          .is_held = sequence.is_held()};
 }
 
 RunningView view_running(const Sequence& sequence) {
@@ -21,6 +22,7 @@ RunningView view_running(const Sequence& sequence) {
           .prompt_len = sequence.prompt_len(),
           .known_len = sequence.known_len(),
           .committed_len = sequence.committed_len(),
+          .item_end_max = sequence.cone_end(),
           .is_paused = sequence.is_paused()};
 }
 
@@ -60,7 +62,7 @@ void Scheduler::admit(Sequence& sequence) {
   CHECK(!free_slots_.empty());
   CHECK(std::erase(waiting_, &sequence) == 1, "not waiting");
   for (Sequence* other : waiting_)
-    if (other->spec().arrival < sequence.spec().arrival) other->note_passed();
+    if (other->spec().arrival < sequence.spec().arrival && !other->is_held()) other->note_passed();
   sequence.start(free_slots_.back());
   free_slots_.pop_back();
   running_.push_back(&sequence);
@@ -72,6 +74,8 @@ void Scheduler::remove(Sequence& sequence) noexcept {
     CHECK(std::erase(running_, &sequence) == 1, "not running");
     free_slots_.push_back(sequence.slot());
     promised_pages_ -= sequence.pages_max(limits_.tokens_per_page);
+    for (Sequence* other : waiting_)
+      if (other->leader() == &sequence) other->stop_waiting();
   } else {
     CHECK(std::erase(waiting_, &sequence) == 1, "not waiting");
   }
@@ -106,7 +110,7 @@ void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPl
   item.layers = {0, limits_.num_layers};
   // Rows of a prompt need not go further than its last position does (the cone); a decode row is
   // its own last position.
-  item.cone_end = is_prefill ? sequence.prompt_len() : kFullSchedule;
+  item.cone_end = is_prefill ? sequence.cone_end() : kFullSchedule;
   item.logits = end == sequence.known_len() ? LogitsFor::kLastToken : LogitsFor::kNone;
   for (int64_t position = begin; position < end; ++position)
     plan.tokens.push_back(sequence.token_at(position));
@@ -120,7 +124,7 @@ void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPl
 void reserve_plan(const SchedulerLimits& limits, StepPlan& plan) {
   plan.items.reserve(static_cast<size_t>(limits.parallel));
   plan.tokens.reserve(static_cast<size_t>(limits.step_tokens_max));
-  // Without shared prefixes the tables of all running sequences hold each page once.
+  // Each table is within its sequence's promise, and the promises are within the pool.
   plan.pages.reserve(static_cast<size_t>(limits.num_pages));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
@@ -32,6 +33,38 @@ void Sequence::start(int32_t slot) {
   CHECK(phase_ == Phase::kWaiting, "slot {}", slot);
   phase_ = Phase::kRunning;
   slot_ = slot;
+}
+
+void Sequence::resume(int64_t length, const PageTable& from, int64_t tokens_per_page,
+                      std::optional<int32_t> copied) {
+  CHECK(committed_len_ == 0 && length > 0 && length < known_len(), "resumes at {} of {}", length,
+        known_len());
+  CHECK(copied.has_value() == (length % tokens_per_page != 0));
+  pages_.share_prefix(from, static_cast<size_t>(length / tokens_per_page));
+  if (copied) pages_.append(*copied);
+  committed_len_ = resumed_len_ = kept_len_ = length;
+}
+
+bool Sequence::add_anchor(const Anchor& anchor) {
+  if (anchor.position <= committed_len_ || anchor.position >= prompt_len()) return false;
+  Anchor* const end = anchors_.data() + num_anchors_;
+  Anchor* const at = std::find_if(
+      anchors_.data(), end, [&](const Anchor& other) { return other.position >= anchor.position; });
+  if (at != end && at->position == anchor.position) {
+    at->own_cone = at->own_cone || anchor.own_cone;
+    return true;
+  }
+  if (num_anchors_ == kAnchorsMax) return false;
+  std::move_backward(at, end, end + 1);
+  *at = anchor;
+  ++num_anchors_;
+  return true;
+}
+
+int64_t Sequence::cone_end() const {
+  for (const Anchor& anchor : anchors())
+    if (anchor.own_cone && anchor.position > committed_len_) return anchor.position;
+  return prompt_len();
 }
 
 void Sequence::commit(int64_t num_tokens, int32_t num_new_pages,

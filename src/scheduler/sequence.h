@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +25,15 @@ struct SequenceSpec {
   int64_t output_max = 0;           // output tokens it may generate
 };
 
+// A position of a prompt after which its state is kept. With a cone of its own, the tokens before
+// it are computed as if the prompt ended there, so that any prompt may go on from it; without one,
+// those may that are at least as long as this one, or long enough to leave the cone before it.
+struct Anchor {
+  int64_t position = 0;
+  bool own_cone = false;
+  friend bool operator==(const Anchor&, const Anchor&) = default;
+};
+
 // One token stream of a request and how far it is. Lengths are intervals of positions:
 //   [0, committed_len)          KV is in the pages; can no longer change
 //   [committed_len, known_len)  token ids known, not computed: the rest of the prompt, or the
@@ -31,6 +42,7 @@ struct SequenceSpec {
 class Sequence {
  public:
   enum class Phase : uint8_t { kWaiting, kRunning, kEnded };
+  static constexpr size_t kAnchorsMax = 8;
 
   Sequence(const SequenceSpec& spec, PagePool& pool) : spec_(spec), pages_(pool) {}
 
@@ -55,6 +67,25 @@ class Sequence {
   // Waiting -> running.
   void start(int32_t slot);
 
+  // Starts behind the first `length` tokens, whose pages `from` holds: shares those that are full.
+  // `copied` is a page of its own for the rest of them, unless `length` ends a page.
+  void resume(int64_t length, const PageTable& from, int64_t tokens_per_page,
+              std::optional<int32_t> copied);
+  int64_t resumed_len() const { return resumed_len_; }
+
+  // Anchors of the prompt, ascending. add_anchor: false for one that is not inside the prompt and
+  // ahead of what is committed, or too many.
+  bool add_anchor(const Anchor& anchor);
+  std::span<const Anchor> anchors() const { return std::span(anchors_).first(num_anchors_); }
+
+  // Where the cone of the prompt token that is next ends: the next anchor with one of its own, else
+  // the end of the prompt. An item does not go beyond it.
+  int64_t cone_end() const;
+
+  // The longest prefix whose state was kept, or that this sequence resumed from.
+  int64_t kept_len() const { return kept_len_; }
+  void note_kept(int64_t length) { kept_len_ = length; }
+
   // The step's first `num_tokens` tokens from committed_len() on are final. Takes over the pages
   // that were reserved for them.
   void commit(int64_t num_tokens, int32_t num_new_pages, PageReservation& reserved) noexcept;
@@ -62,6 +93,19 @@ class Sequence {
 
   // -> ended: gives the pages back.
   void end() noexcept;
+
+  // A waiting sequence that shares what `leader`, a running one, has yet to compute is held until
+  // that has committed `position` tokens, or is gone. The scheduler lets go when it removes the
+  // leader.
+  void wait_for(const Sequence& leader, int64_t position) {
+    leader_ = &leader;
+    leader_position_ = position;
+  }
+  void stop_waiting() { leader_ = nullptr; }
+  const Sequence* leader() const { return leader_; }
+  bool is_held() const {
+    return leader_ != nullptr && !leader_->is_paused_ && leader_->committed_len_ < leader_position_;
+  }
 
   // How many later arrivals were admitted before this one.
   int32_t passed_by() const { return passed_by_; }
@@ -76,6 +120,12 @@ class Sequence {
   PageTable pages_;
   std::vector<TokenId> output_;
   int64_t committed_len_ = 0;
+  int64_t resumed_len_ = 0;
+  int64_t kept_len_ = 0;
+  std::array<Anchor, kAnchorsMax> anchors_;
+  size_t num_anchors_ = 0;
+  const Sequence* leader_ = nullptr;
+  int64_t leader_position_ = 0;
   int32_t slot_ = -1;
   int32_t passed_by_ = 0;
   Phase phase_ = Phase::kWaiting;

@@ -39,6 +39,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--seed-from-prompt", options.server.seed_from_prompt);
   app.add_option("--parallel", options.engine.parallel);
   app.add_option("--queue", options.engine.queue_max);
+  app.add_option("--snapshots", options.engine.num_snapshots);
   app.add_option("--stream-tokens", options.engine.stream_tokens_max);
   app.add_option("--context", options.context);
   app.add_option("--step-ms", options.step_ms);

@@ -20,6 +20,7 @@ ScriptedTextExecutor::ScriptedTextExecutor(const Options& options,
                                            std::shared_ptr<const Tokenizer> tokenizer)
     : options_(options),
       tokenizer_(std::move(tokenizer)),
+      first_valid_(static_cast<size_t>(options.shape.resume.num_layers)),
       slots_(static_cast<size_t>(options.num_slots)) {
   std::vector<TokenId> ids;
   tokenizer_->encode_text("x", ids);

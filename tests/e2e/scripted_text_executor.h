@@ -31,7 +31,11 @@ class ScriptedTextExecutor final : public Executor {
   void close_slot(int32_t /*slot*/) override {}
   Result<void> launch(const StepPlan& plan) override;
   Result<void> collect(StepResult& result) override;
-  void commit(const StepPlan&, const StepResult&, std::span<const int32_t>) noexcept override {}
+  void commit(const StepPlan&, const StepResult&, std::span<const int32_t>,
+              std::span<const SnapshotSave>) noexcept override {}
+  // What it answers depends on the prompt alone: there is no state to keep.
+  void save_snapshot(int32_t, int32_t) noexcept override {}
+  std::span<const int64_t> snapshot_first_valid(int32_t) const override { return first_valid_; }
   Result<SequenceImage> save(int32_t slot, std::span<const int32_t> pages) override;
   Result<void> restore(int32_t slot, std::span<const int32_t> pages,
                        const SequenceImage& image) override;
@@ -48,6 +52,7 @@ class ScriptedTextExecutor final : public Executor {
   const Options options_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   TokenId filler_ = 0;
+  std::vector<int64_t> first_valid_;  // by layer: everything
   std::vector<Script> slots_;
   const StepPlan* launched_ = nullptr;
 };

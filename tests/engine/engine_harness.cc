@@ -7,16 +7,17 @@
 namespace yeoul {
 
 std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& options) {
-  auto checkpoint = Checkpoint::open("models/tiny-random");
+  auto checkpoint = Checkpoint::open(options.checkpoint);
   CHECK(checkpoint.has_value(), "{}", checkpoint.error().message);
   LoadOptions load;
   load.memory = {.parallel = options.parallel,
                  .context_max = options.context_max,
                  .step_tokens_max = options.step_tokens_max,
-                 .num_threads = options.num_threads};
+                 .num_threads = options.num_threads,
+                 .prefix_cache = options.prefix_cache};
   load.profile = options.profile;
-  load.engram_token_map = golden::read_json("tests/golden/data/tiny_engram.json")["token_map"]
-                              .get<std::vector<int32_t>>();
+  load.engram_token_map =
+      golden::read_json(options.engram_map)["token_map"].get<std::vector<int32_t>>();
   auto model = LoadedModel::load(*checkpoint, std::move(load));
   CHECK(model.has_value(), "{}", model.error().message);
   return std::make_unique<ModelExecutor>(std::move(*model));
@@ -27,7 +28,9 @@ EngineHarness::EngineHarness(const EngineHarnessOptions& options) {
   const EngineOptions engine_options{.parallel = options.parallel,
                                      .step_tokens_max = options.step_tokens_max,
                                      .num_pages = executor->model().plan().kv.num_pages,
-                                     .context_max = options.context_max};
+                                     .context_max = options.context_max,
+                                     .num_snapshots = executor->model().plan().kv.snapshots,
+                                     .snapshot_interval = options.snapshot_interval};
   auto engine = Engine::create(engine_options, std::move(executor), clock_);
   CHECK(engine.has_value(), "{}", engine.error().message);
   engine_ = std::move(*engine);
@@ -56,6 +59,7 @@ std::vector<Outcome> EngineHarness::answer(std::vector<GenerateRequest> requests
         } else if (auto* finished = std::get_if<RequestFinished>(&*event)) {
           CHECK(!outcomes[i].status, "a second terminal event");
           outcomes[i].status = finished->status;
+          outcomes[i].reuse = finished->reuse;
           ++ended;
         }
       }

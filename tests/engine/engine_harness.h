@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,6 +18,10 @@ struct EngineHarnessOptions {
   int num_threads = 1;
   int64_t context_max = 1024;
   StepProfile* profile = nullptr;
+  bool prefix_cache = false;
+  int64_t snapshot_interval = 0;
+  std::string checkpoint = "models/tiny-random";
+  std::string engram_map = "tests/golden/data/tiny_engram.json";  // key "token_map"
 };
 
 std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& options);
@@ -33,6 +38,7 @@ struct Answer {
 struct Outcome {
   std::vector<Answer> answers;
   std::optional<Result<void>> status;
+  PrefixReuse reuse;
 };
 
 // An engine over models/tiny-random, stepped by hand.

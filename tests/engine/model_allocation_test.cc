@@ -9,8 +9,12 @@ namespace yeoul {
 namespace {
 
 void expect_no_allocations(StepProfile* profile) {
-  EngineHarness harness(
-      {.parallel = 4, .step_tokens_max = 32, .num_threads = 2, .profile = profile});
+  EngineHarness harness({.parallel = 4,
+                         .step_tokens_max = 32,
+                         .num_threads = 2,
+                         .profile = profile,
+                         .prefix_cache = true,
+                         .snapshot_interval = 16});
   std::vector<RequestHandle> handles;
   const auto submit = [&](uint64_t key, int64_t prompt_len) {
     auto handle = harness.engine().submit(make_request(key, prompt_len, 40));

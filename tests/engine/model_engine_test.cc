@@ -167,7 +167,7 @@ class ExecutorRun {
     EXPECT_TRUE(executor_->launch(plan).has_value());
     EXPECT_TRUE(executor_->collect(result).has_value());
     const auto accepted = static_cast<int32_t>(tokens.size());
-    executor_->commit(plan, result, {&accepted, 1});
+    executor_->commit(plan, result, {&accepted, 1}, {});
     return result.items[0].token;
   }
 

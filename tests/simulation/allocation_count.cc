@@ -15,8 +15,10 @@ namespace {
 
 Question mixed_question(uint64_t key) {
   const uint64_t bits = mix64(key);
-  Question question = make_question(key, 1 + static_cast<int64_t>(bits % 60),
-                                    1 + static_cast<int64_t>((bits >> 8) % 40));
+  // Groups of prompts that begin alike.
+  Question question =
+      make_question((bits >> 40) % 3 == 0 ? key : key % 16, 1 + static_cast<int64_t>(bits % 60),
+                    1 + static_cast<int64_t>((bits >> 8) % 40));
   question.num_choices = (bits >> 16) % 4 == 0 ? 3 : 1;
   if ((bits >> 20) % 3 == 0) question.stop_token_ids = {static_cast<TokenId>((bits >> 24) % 64)};
   if ((bits >> 32) % 4 == 0)
@@ -31,6 +33,8 @@ AllocationCount count_allocations(int64_t num_steps) {
   options.engine.parallel = 8;
   options.engine.num_pages = 60;
   options.engine.stream_tokens_max = 16;
+  options.engine.num_snapshots = 12;
+  options.engine.snapshot_interval = 16;
   House house(options);
   std::vector<std::optional<RequestHandle>> handles;
   AllocationCount count;
@@ -68,6 +72,8 @@ AllocationCount count_allocations(int64_t num_steps) {
     count.plain_steps_with_endings += ended() > ended_before ? 1 : 0;
     count.in_plain_steps += allocated;
   }
+  count.prefix_hits = house.engine->stats().prefix_hits;
+  count.snapshots_evicted = house.engine->stats().snapshots_evicted;
   return count;
 }
 

@@ -46,7 +46,7 @@ class RunningHouse {
 
 // Reads to the end as a server does. -> whether the answer is the script's.
 bool reads_its_script(const Script& script, const Question& question, RequestHandle& handle) {
-  AnswerCheck check(script, question);
+  AnswerCheck check(script, HouseOptions().shape.resume, question);
   while (!check.has_ended()) {
     const std::optional<RequestEvent> event = handle.events().next(milliseconds(20'000));
     if (!event) return false;

@@ -23,21 +23,26 @@ TokenConstraint::Verdict CountingConstraint::accept(TokenId) {
   return Verdict::kContinue;
 }
 
-ExpectedChoice expected_choice(const Script& script, const Question& question, int32_t choice) {
-  const uint64_t prompt_hash = hash_tokens(question.prompt);
+ExpectedChoice expected_choice(const Script& script, const ResumeShape& shape,
+                               const Question& question, int32_t choice) {
   const auto prompt_len = static_cast<int64_t>(question.prompt.size());
   const CountingConstraint::Limits limits = question.constraints.empty()
                                                 ? CountingConstraint::Limits{}
                                                 : question.constraints[static_cast<size_t>(choice)];
   ExpectedChoice expected;
+  std::vector<uint64_t> prefixes;
   for (int64_t position = 0;; ++position) {
-    if (const auto fault = script.fault(prompt_hash, question.seed, choice, position)) {
+    const TokenId known = position < prompt_len
+                              ? question.prompt[static_cast<size_t>(position)]
+                              : expected.tokens[static_cast<size_t>(position - prompt_len)];
+    prefixes.push_back(extend(prefixes.empty() ? kEmptyPrefix : prefixes.back(), known));
+    if (const auto fault = script.fault(prefixes.back())) {
       expected.error =
           *fault == RowStatus::kNonFinite ? ErrorCode::kInternal : ErrorCode::kUnavailable;
       return expected;
     }
     if (position < prompt_len - 1) continue;
-    const TokenId token = script.token(prompt_hash, question.seed, choice, position);
+    const TokenId token = script.token(digest_of(prefixes, shape), question.seed, choice, position);
     const int64_t num_tokens = std::ssize(expected.tokens) + 1;
     if (num_tokens == limits.broken_after) return expected;
     expected.tokens.push_back(token);
@@ -51,9 +56,10 @@ ExpectedChoice expected_choice(const Script& script, const Question& question, i
   }
 }
 
-AnswerCheck::AnswerCheck(const Script& script, Question question) : question_(std::move(question)) {
+AnswerCheck::AnswerCheck(const Script& script, const ResumeShape& shape, Question question)
+    : question_(std::move(question)) {
   for (int32_t choice = 0; choice < question_.num_choices; ++choice)
-    choices_.push_back({.expected = expected_choice(script, question_, choice),
+    choices_.push_back({.expected = expected_choice(script, shape, question_, choice),
                         .received = 0,
                         .finished = std::nullopt});
 }
@@ -98,6 +104,11 @@ void AnswerCheck::take_event(const RequestFinished& event) {
   ++num_endings_;
   if (!event.status) error_ = event.status.error();
   if (event.prompt_tokens != std::ssize(question_.prompt)) violation("usage: prompt tokens");
+  const PrefixReuse& reuse = event.reuse;
+  if (reuse.cached_tokens < 0 || reuse.cached_tokens > reuse.candidate_tokens ||
+      reuse.candidate_tokens > reuse.shared_tokens || reuse.shared_tokens >= event.prompt_tokens)
+    violation(fmt::format("usage: {} of {} of {} of {} prompt tokens reused", reuse.cached_tokens,
+                          reuse.candidate_tokens, reuse.shared_tokens, event.prompt_tokens));
   if (event.output_tokens != num_tokens_)
     violation(
         fmt::format("usage: {} output tokens, {} received", event.output_tokens, num_tokens_));

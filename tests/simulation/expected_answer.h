@@ -39,6 +39,7 @@ struct Question {
   int64_t output_max = 0;  // max_tokens, or what the engine makes of 0
   std::vector<TokenId> stop_token_ids;
   std::vector<CountingConstraint::Limits> constraints;  // empty, or one per choice
+  std::vector<int64_t> anchors;
 };
 
 // What the script makes of one choice when nothing from outside ends it.
@@ -47,7 +48,8 @@ struct ExpectedChoice {
   std::optional<FinishReason> finish;  // nullopt: it fails after those tokens
   ErrorCode error = ErrorCode::kInternal;
 };
-ExpectedChoice expected_choice(const Script& script, const Question& question, int32_t choice);
+ExpectedChoice expected_choice(const Script& script, const ResumeShape& shape,
+                               const Question& question, int32_t choice);
 
 // Why a request may end with an error, besides what its own script says.
 struct OutsideCauses {
@@ -60,13 +62,17 @@ struct OutsideCauses {
 // Compares the events of one request with its script as they come.
 class AnswerCheck {
  public:
-  AnswerCheck(const Script& script, Question question);
+  AnswerCheck(const Script& script, const ResumeShape& shape, Question question);
 
   void take(const RequestEvent& event);
 
   // After the last event; adds to violations what the ending cannot be explained by.
   void check_ending(const OutsideCauses& causes);
 
+  const Question& question() const { return question_; }
+  const std::vector<TokenId>& expected_tokens(size_t choice) const {
+    return choices_[choice].expected.tokens;
+  }
   bool has_ended() const { return num_endings_ > 0; }
   int num_endings() const { return num_endings_; }
   const std::optional<Error>& error() const { return error_; }

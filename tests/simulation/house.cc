@@ -1,5 +1,6 @@
 #include "house.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/counter_rng.h"
@@ -11,7 +12,9 @@ House::House(const HouseOptions& house_options) : options(house_options) {
       ScriptedExecutor::Options{.shape = options.shape,
                                 .num_slots = options.engine.parallel,
                                 .num_pages = options.engine.num_pages,
-                                .script = options.script},
+                                .num_snapshots = options.engine.num_snapshots,
+                                .script = options.script,
+                                .restores_wrongly = options.restores_wrongly},
       &clock, log);
   engine = std::move(*StepEngine::create(options.engine, std::move(executor), clock));
 }
@@ -34,6 +37,7 @@ GenerateRequest to_request(const Question& question, int64_t& constraints_alive)
   request.num_choices = question.num_choices;
   request.max_tokens = question.output_max;
   request.stop_token_ids = question.stop_token_ids;
+  request.anchors = question.anchors;
   for (const CountingConstraint::Limits& limits : question.constraints)
     request.constraints.push_back(std::make_unique<CountingConstraint>(limits, constraints_alive));
   return request;
@@ -49,8 +53,17 @@ Question make_question(uint64_t key, int64_t prompt_len, int64_t output_max) {
   return question;
 }
 
+Question follow(const Question& other, size_t keep, uint64_t key, int64_t more) {
+  Question next = make_question(key, static_cast<int64_t>(keep) + more, 5);
+  std::copy_n(other.prompt.begin(), keep, next.prompt.begin());
+  // The same token by chance would lengthen what they share.
+  if (keep < other.prompt.size() && next.prompt[keep] == other.prompt[keep])
+    next.prompt[keep] = (next.prompt[keep] + 1) % 64;
+  return next;
+}
+
 std::vector<TokenId> script_tokens(const House& house, const Question& question, int32_t choice) {
-  return expected_choice(house.options.script, question, choice).tokens;
+  return expected_choice(house.options.script, house.options.shape.resume, question, choice).tokens;
 }
 
 void read_into(Answer& answer, RequestHandle& handle) {

@@ -22,8 +22,10 @@ struct HouseOptions {
                       .vocab_size = 64,
                       .context_max = 200,
                       .tokens_per_page = 8,
-                      .bytes_per_page = 1};
+                      .bytes_per_page = 1,
+                      .resume = {.num_layers = 4, .last_source = 2, .reach = 5}};
   Script script;
+  bool restores_wrongly = false;  // to see that tests would notice
 };
 
 struct House {
@@ -39,6 +41,9 @@ struct House {
   int64_t constraints_alive = 0;
   std::unique_ptr<StepEngine> engine;
 };
+
+// The tokens `other` begins with, `keep` of them, then `more` others.
+Question follow(const Question& other, size_t keep, uint64_t key, int64_t more);
 
 GenerateRequest to_request(const Question& question, int64_t& constraints_alive);
 

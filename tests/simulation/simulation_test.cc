@@ -10,13 +10,19 @@ constexpr uint64_t kFirstSeed = 1;
 
 TEST(Simulation, every_request_ends_once_with_the_tokens_of_its_script) {
   int64_t steps = 0;
+  int64_t hits = 0;
+  int64_t evicted = 0;
   for (uint64_t seed = kFirstSeed; seed < kFirstSeed + 100; ++seed) {
     const SimulationReport report = simulate(seed, 200);
     EXPECT_TRUE(report.violations.empty()) << describe(report);
     EXPECT_EQ(report.ending_violations, 0) << describe(report);
     steps += report.steps;
+    hits += report.prefix_hits;
+    evicted += report.snapshots_evicted;
   }
   EXPECT_GE(steps, 10'000);
+  EXPECT_GE(hits, 500);
+  EXPECT_GE(evicted, 1'000);
 }
 
 TEST(Simulation, one_seed_is_one_run) {

@@ -50,6 +50,7 @@ struct World {
   Script script;
   double arrival_chance = 0;
   double admission_fault_rate = 0;
+  double common_chance = 0;      // of a prompt that begins like an earlier one
   bool destroys_engine = false;  // in the middle of things, instead of draining
 };
 
@@ -72,6 +73,15 @@ World draw_world(Dice& dice) {
   world.script.vocab_size = world.shape.vocab_size;
   world.script.fault_seed = dice.bits();
   world.script.fault_rate = dice.chance(0.5) ? 0.002 : 0.0;
+  world.shape.resume = {
+      .num_layers = world.shape.num_layers,
+      .last_source = static_cast<int32_t>(dice.between(0, world.shape.num_layers)),
+      .reach = static_cast<int32_t>(dice.between(1, 7))};
+  if (dice.chance(0.75)) {
+    world.options.num_snapshots = static_cast<int32_t>(dice.between(1, 24));
+    world.options.snapshot_interval = dice.between(0, 20);
+    world.common_chance = 0.8;
+  }
   world.arrival_chance = dice.chance(0.5) ? 0.05 : 0.4;
   world.admission_fault_rate = dice.chance(0.3) ? 0.05 : 0.0;
   if (dice.chance(0.1)) world.script.lose_at_launch = static_cast<uint64_t>(dice.between(1, 400));
@@ -88,6 +98,8 @@ class Simulation {
  private:
   void submit();
   Question draw_question();
+  void borrow_beginning(std::vector<TokenId>& prompt);
+  void remember(const Client& client);
   void turn();
   void read(Client& client);
   void take_all(Client& client);
@@ -110,6 +122,7 @@ class Simulation {
   SimulationReport report_;
   std::unique_ptr<StepEngine> engine_;
   std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::vector<TokenId>> conversations_;  // prompts and what was answered to them
 };
 
 Simulation::Simulation(uint64_t seed, int64_t num_steps)
@@ -119,9 +132,32 @@ Simulation::Simulation(uint64_t seed, int64_t num_steps)
       ScriptedExecutor::Options{.shape = world_.shape,
                                 .num_slots = world_.options.parallel,
                                 .num_pages = world_.options.num_pages,
+                                .num_snapshots = world_.options.num_snapshots,
                                 .script = world_.script},
       &clock_, log_);
   engine_ = std::move(*StepEngine::create(world_.options, std::move(executor), clock_));
+}
+
+// As conversations go on: all of an earlier one or a part of it, then something else.
+void Simulation::borrow_beginning(std::vector<TokenId>& prompt) {
+  if (conversations_.empty()) return;
+  const std::vector<TokenId>& earlier =
+      conversations_[static_cast<size_t>(dice_.between(0, std::ssize(conversations_) - 1))];
+  const int64_t length = std::min(std::ssize(prompt), std::ssize(earlier));
+  const int64_t common = dice_.chance(0.5) ? length : dice_.between(0, length);
+  std::copy_n(earlier.begin(), common, prompt.begin());
+}
+
+void Simulation::remember(const Client& client) {
+  constexpr size_t kConversations = 12;
+  std::vector<TokenId> conversation = client.check.question().prompt;
+  const std::vector<TokenId>& answer = client.check.expected_tokens(0);
+  conversation.insert(conversation.end(), answer.begin(), answer.end());
+  if (conversations_.size() < kConversations)
+    conversations_.push_back(std::move(conversation));
+  else
+    conversations_[static_cast<size_t>(dice_.between(0, kConversations - 1))] =
+        std::move(conversation);
 }
 
 Question Simulation::draw_question() {
@@ -132,6 +168,10 @@ Question Simulation::draw_question() {
       dice_.chance(0.2) ? dice_.between(1, total_max - 1) : dice_.between(1, total_max / 4);
   for (int64_t i = 0; i < prompt_len; ++i)
     question.prompt.push_back(static_cast<TokenId>(dice_.between(0, world_.shape.vocab_size - 1)));
+  if (dice_.chance(world_.common_chance)) borrow_beginning(question.prompt);
+  if (dice_.chance(0.5))
+    for (int64_t i = dice_.between(1, 3); i > 0; --i)
+      question.anchors.push_back(dice_.between(0, prompt_len));
   question.seed = dice_.bits();
   question.num_choices =
       dice_.chance(0.2) ? static_cast<int32_t>(dice_.between(
@@ -163,6 +203,7 @@ void Simulation::submit() {
       std::min(world_.shape.context_max, kv_positions + 1) - std::ssize(question.prompt);
   request.max_tokens = takes_all ? 0 : question.output_max;
   request.stop_token_ids = question.stop_token_ids;
+  request.anchors = question.anchors;
   request.priority = static_cast<int>(dice_.between(-1, 1));
   if (dice_.chance(0.08)) request.deadline = std::chrono::milliseconds(dice_.between(1, 200));
   const bool has_deadline = request.deadline > Duration::zero();
@@ -178,12 +219,14 @@ void Simulation::submit() {
   }
   ++report_.requests;
   auto client = std::make_unique<Client>(
-      Client{.handle = std::move(*handle), .check = AnswerCheck(world_.script, question)});
+      Client{.handle = std::move(*handle),
+             .check = AnswerCheck(world_.script, world_.shape.resume, question)});
   client->reader = static_cast<ReaderKind>(dice_.chance(0.6) ? 0 : dice_.between(1, 3));
   client->may_be_cancelled = has_deadline || client->reader == ReaderKind::kSteady ||
                              client->reader == ReaderKind::kStalls;
   client->leaves_at_turn = num_turns_ + dice_.between(0, 60);
   client->stalls_after_tokens = dice_.between(0, 10);
+  remember(*client);
   clients_.push_back(std::move(client));
 }
 
@@ -249,14 +292,21 @@ void Simulation::check_invariants() {
   if (const Result<void> ok = check_pages(snapshot.cache); !ok) violation(ok.error().message);
   if (const Result<void> ok = check_scheduler(snapshot.scheduler); !ok)
     violation(ok.error().message);
+  if (const Result<void> ok = engine_->prefix_index().check(); !ok) violation(ok.error().message);
 }
 
 void Simulation::check_end() {
   const EngineSnapshot snapshot = engine_->snapshot();
-  if (std::ssize(snapshot.cache.free_pages) != world_.options.num_pages)
+  const EngineStats stats = engine_->stats();
+  // What is still used belongs to kept prefixes: check_invariants has counted it.
+  if (stats.snapshots_used == 0 &&
+      std::ssize(snapshot.cache.free_pages) != world_.options.num_pages)
     violation(fmt::format("{} of {} pages are free at the end", snapshot.cache.free_pages.size(),
                           world_.options.num_pages));
-  const EngineStats stats = engine_->stats();
+  report_.cached_tokens = stats.cached_tokens;
+  report_.prefix_hits = stats.prefix_hits;
+  report_.snapshots_evicted = stats.snapshots_evicted;
+  if (stats.prefix_hits != log_.slots_resumed) violation("hits and resumed slots differ");
   int64_t num_finished = 0;
   for (size_t i = 0; i < std::size(report_.endings); ++i) {
     report_.endings[i] = stats.requests_finished[i];
@@ -315,10 +365,11 @@ SimulationReport simulate(uint64_t seed, int64_t num_steps) {
 std::string describe(const SimulationReport& report) {
   std::string text = fmt::format(
       "seed {:#x}: {} steps, {} requests ({} stop, {} length, {} cancelled, {} error), {} refused, "
-      "{} tokens{}, {} violations",
+      "{} tokens, {} hits of {} tokens, {} evicted{}, {} violations",
       report.seed, report.steps, report.requests, report.endings[0], report.endings[1],
-      report.endings[2], report.endings[3], report.refused, report.tokens,
-      report.device_lost ? ", device lost" : "", report.violations.size());
+      report.endings[2], report.endings[3], report.refused, report.tokens, report.prefix_hits,
+      report.cached_tokens, report.snapshots_evicted, report.device_lost ? ", device lost" : "",
+      report.violations.size());
   for (size_t i = 0; i < std::min<size_t>(report.violations.size(), 5); ++i)
     text += "\n  " + report.violations[i];
   return text;

@@ -21,6 +21,8 @@ TEST(StepAllocation, no_step_allocates_beyond_what_admission_needs) {
   EXPECT_GT(count.plain_steps, 3000);
   EXPECT_GT(count.plain_steps_with_endings, 300);
   EXPECT_GT(count.admissions, 500);
+  EXPECT_GT(count.prefix_hits, 100);
+  EXPECT_GT(count.snapshots_evicted, 100);
 }
 
 TEST(StepAllocation, the_memory_plan_covers_what_a_full_house_takes) {
@@ -57,7 +59,7 @@ TEST(StepAllocation, a_real_lack_of_memory_at_admission_ends_that_request_only) 
   ASSERT_TRUE(failed.ending && !failed.ending->status);
   EXPECT_EQ(failed.ending->status.error().code, ErrorCode::kResourceExhausted);
   EXPECT_NE(failed.ending->status.error().message.find("190 output tokens"), std::string::npos);
-  EXPECT_EQ(read(small).tokens[0], expected_choice(house.options.script, question, 0).tokens);
+  EXPECT_EQ(read(small).tokens[0], script_tokens(house, question));
 }
 
 }  // namespace
