@@ -159,6 +159,15 @@ class Rows(unittest.TestCase):
         ids = [0, 5, 30, 7, 8, 40, 30, 1, 5, 40]  # begin, user, value, assistant, </think>, answer, end
         self.assertEqual(generate.weights_of(ids, {30}, Encoder), [1, 1, 1, 1, 1, 10, 40, 10, 1, 1])
 
+    def test_the_arguments_of_a_call_are_among_what_weighs_most(self):
+        for seed in range(60):
+            document = tool_calls.draw(random.Random(seed), "train", 2)
+            for call in document.conversation["messages"][1]["tool_calls"]:
+                for value in json.loads(call["arguments"]).values():
+                    text = str(value).lower() if isinstance(value, bool) else str(value)
+                    parts = text if text.isdigit() else [text]
+                    self.assertLessEqual(set(parts), set(document.values), document.values)
+
     def test_a_tokenizer_replaced_meanwhile_changes_neither_ids_nor_weights(self):
         talk = [{"messages": [{"role": "user", "content": ["Anna color: red"]}], "effort": 0}]
         with tempfile.TemporaryDirectory() as folder:

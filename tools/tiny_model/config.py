@@ -19,7 +19,7 @@ def text_config(vocab_size, **changes):
         "max_position_embeddings": 32768, "rope_theta": 10000, "compress_rope_theta": 40000,
         "rope_scaling": {"type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1,
                          "original_max_position_embeddings": 2048},
-        "sliding_window": 64, "compress_ratios": [0, 0, 2, 2, 1, 1, 1, 0, 0, 0],
+        "sliding_window": 128, "compress_ratios": [0, 0, 2, 2, 1, 1, 1, 0, 0, 0],
         "kv_source_layer_ids": [2, 4], "index_source_layer_ids": [2, 4, 6],
         "index_n_heads": 4, "index_head_dim": 64, "index_topk": 64,
         "candidate_source_layer_id": 4, "candidate_topk_blocks": 24, "candidate_block_size": 8,

@@ -85,12 +85,13 @@ def draw_json(rng, split):
 
 
 # kind -> (tokens the shortest document has, tokens of a usual one, None: 3/4 of what is asked for;
-#          percent of the tokens in the early mix, in the main mix)
+#          percent of the tokens in the early mix, the main mix, the late mix)
+MIXES = ("early", "main", "late")
 KINDS = {
-    "dialogue_en": (20, 44, 5, 6), "dialogue_ko": (20, 35, 5, 6), "recall": (40, None, 54, 38),
-    "arithmetic_think": (45, 64, 14, 15), "arithmetic_plain": (15, 30, 3, 2), "copy": (12, 21, 3, 3),
-    "count": (25, 41, 2, 3), "json": (30, 41, 2, 4), "outside": (16, 20, 2, 1), "tools_1": (400, 472, 6, 12),
-    "tools_2": (530, 600, 4, 10),
+    "dialogue_en": (20, 44, 5, 6, 4), "dialogue_ko": (20, 35, 5, 6, 5), "recall": (40, None, 54, 38, 25),
+    "arithmetic_think": (45, 64, 14, 15, 8), "arithmetic_plain": (15, 30, 3, 2, 1), "copy": (12, 21, 3, 3, 2),
+    "count": (25, 41, 2, 3, 3), "json": (30, 41, 2, 4, 3), "outside": (16, 20, 2, 1, 1),
+    "tools_1": (400, 472, 6, 12, 24), "tools_2": (530, 600, 4, 10, 24),
 }
 
 
@@ -118,7 +119,8 @@ def draw(rng, split, length, mix="main"):
     that the percentages are shares of the tokens."""
     budget = int(length * rng.uniform(0.4, 1))
     fitting = [kind for kind, (least, *_) in KINDS.items() if least <= length]
-    weights = [KINDS[kind][2 if mix == "early" else 3] / (KINDS[kind][1] or 0.75 * budget) for kind in fitting]
+    share = 2 + MIXES.index(mix)
+    weights = [KINDS[kind][share] / (KINDS[kind][1] or 0.75 * budget) for kind in fitting]
     document = draw_kind(rng, split, rng.choices(fitting, weights)[0], budget)
     if not document.conversation["effort"] and rng.random() < THINKING_SHARE.get(document.kind, 0.3):
         document.conversation["effort"] = rng.choice([50, 75, 100])  # with nothing to think about

@@ -2,11 +2,12 @@
 """Writes training rows: documents in the chat format, packed one behind the other.
 
     python3 -m tools.tiny_model.generate TEXT_CHAT TOKENIZER OUT --length 256 --rows 4000 --seed 1
-        [--mix early|main] [--split train|held] [--text TEXT_JSONL]
+        [--mix early|main|late] [--split train|held] [--text TEXT_JSONL]
 
 TEXT_CHAT is the engine's own encoder (the test program text_chat), so that what is trained is what
 is served. OUT/tokens.npy uint16 [rows, length]; weights.npy uint8 [rows, length], tenths of the
-loss of predicting that token (1 in prompts, 10 in answers, 40 for what is recalled); kinds.npy
+loss of predicting that token (1 in prompts, 10 in answers, 40 for what is recalled and for the
+arguments of tool calls); kinds.npy
 uint8 [rows, length], the position in KINDS. With --text (what running_text.py wrote) one document
 in a hundred is a passage, without a marker of the chat but begin and end. Equal arguments give
 equal files.
@@ -97,7 +98,8 @@ def documents(rng, encoder, arguments):
                 ids = running_ids(ids, encoder)
                 yield ids, [PROMPT] + [ANSWER] * (len(ids) - 1), KINDS.index("text")
                 continue
-            values = encoder.word_ids(document.values) if document.kind == "recall" else set()
+            weighs = document.kind == "recall" or document.kind.startswith("tools_")
+            values = encoder.word_ids(document.values) if weighs else set()
             ids = ids[:-2]  # without the header of a next answer
             yield ids, weights_of(ids, values, encoder), KINDS.index(document.kind)
 
@@ -150,7 +152,7 @@ def main():
     parser.add_argument("--length", type=int, required=True, help="tokens of a row")
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--mix", choices=("early", "main"), default="main")
+    parser.add_argument("--mix", choices=dialogues.MIXES, default="main")
     parser.add_argument("--split", choices=("train", "held"), default="train")
     parser.add_argument("--text", type=pathlib.Path, help="passages that running_text.py wrote")
     arguments = parser.parse_args()

@@ -59,8 +59,24 @@ def spoken(arguments):
     return arguments | ({"state": "on" if arguments["on"] else "off"} if "on" in arguments else {})
 
 
+def draw_names(rng, count):
+    """Different tools; one with more arguments is asked for more often, as there is more to learn."""
+    names, left = [], list(TOOLS)
+    for _ in range(count):
+        names += rng.choices(left, [len(TOOLS[name][0]["parameters"]["properties"]) for name in left])
+        left.remove(names[-1])
+    return names
+
+
+def spelled(arguments):
+    """Words and digits of the arguments as they stand in a call."""
+    return [part for value in arguments.values()
+            for part in ([value] if isinstance(value, str) else
+                         [str(value).lower()] if isinstance(value, bool) else str(value))]
+
+
 def draw(rng, split, num_calls):
-    called = rng.sample(list(TOOLS), num_calls)
+    called = draw_names(rng, num_calls)
     offered = called + rng.sample([name for name in TOOLS if name not in called], rng.randint(1, 2))
     rng.shuffle(offered)
     asked = [(name, *draw_call(rng, split, name)) for name in called]
@@ -74,5 +90,7 @@ def draw(rng, split, num_calls):
         messages.append(message("tool", json.dumps(result), tool_call_id=call["id"]))
         answers.append(TOOLS[name][4].format(**spoken(arguments), **result))
     messages.append(message("assistant", " ".join(answers)))
+    values = [part for _, arguments, _ in asked for part in spelled(arguments)]
     return Document(f"tools_{num_calls}",
-                    conversation(messages, tools=[TOOLS[name][0] for name in offered]))
+                    conversation(messages, tools=[TOOLS[name][0] for name in offered]),
+                    tuple(values))

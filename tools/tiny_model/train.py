@@ -24,7 +24,7 @@ MUON_RATE, ADAM_RATE, LAST_SHARE, WARM_STEPS, DECAY = 0.02, 3e-3, 0.05, 60, 0.01
 WORKER_TOKENS = 3072
 SAVE_SECONDS, REPORT_STEPS, TEST_STEPS = 240, 20, 100
 # Share of the time at which a stage begins, and its rows.
-STAGES = [(0.0, "T128"), (0.10, "T256"), (0.25, "T512"), (0.50, "T1024"), (0.85, "T2048")]
+STAGES = [(0.0, "T128"), (0.10, "T256"), (0.25, "T512"), (0.45, "T1024"), (0.85, "T768")]
 SPARSE_FROM, QUANTISED_FROM, FALL_FROM = 0.5, 0.7, 0.6
 INDEX_LOSS_EVERY, INDEX_LOSS_FROM = 4, 0.15  # steps, while attention is dense; share of the time
 ANSWER, RECALLED = 10, 40  # loss weights the data gives to answers and to recalled values
