@@ -60,12 +60,12 @@ std::string embedded_checkpoint() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (fs::path up = program.parent_path(); !up.empty(); up = up.parent_path()) {
-    for (const char* place : {"models/tiny-random", "share/yeoul/models/tiny-random"}) {
+    for (const char* place : {"models/yeoul-tiny", "share/yeoul/models/yeoul-tiny"}) {
       if (fs::exists(up / place / "config.json", error)) return (up / place).string();
     }
     if (up == up.parent_path()) break;
   }
-  return "models/tiny-random";
+  return "models/yeoul-tiny";
 }
 
 Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {

@@ -1,4 +1,4 @@
-"""The real program on the embedded checkpoint: law 1 and the life of the server, seen from outside."""
+"""The real program: law 1 and the life of the server, seen from outside."""
 import concurrent.futures
 import json
 import random
@@ -7,7 +7,8 @@ import unittest
 
 from harness import Server, chat, main, parse_events, raw_request, read_reply
 
-# Random weights say nothing sensible, but always the same.
+# Random weights say nothing sensible, but always the same, and any small fault changes it.
+RANDOM = ("--model", "models/tiny-random")
 PROMPTS = ["Hello", "여울은 물이 빠르게 흐르는 곳이다.", "def f(x):\n    return x", "1, 2, 3,", "🌊" * 5,
            "The quick brown fox jumps over the lazy dog. " * 12]
 
@@ -29,7 +30,7 @@ def essence(body):
 class Program(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("serve", "--port", 0).__enter__()
+        cls.server = Server("serve", *RANDOM, "--port", 0).__enter__()
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
 
     def whole(self, body):
@@ -106,7 +107,7 @@ class Program(unittest.TestCase):
 
 class Life(unittest.TestCase):
     def test_sigterm_finishes_what_runs(self):
-        with Server("serve", "--port", 0) as server, server.connect() as client:
+        with Server("serve", *RANDOM, "--port", 0) as server, server.connect() as client:
             client.sendall(raw_request(chat("Hello", stream=True, ignore_eos=True, max_tokens=300)))
             file = client.makefile("rb")
             server.wait_for_metric("yeoul_running", 1)

@@ -11,6 +11,7 @@ import unittest
 
 PROGRAM = None
 CASES = "tests/golden/data/cases"
+RANDOM = ("--model", "models/tiny-random")  # whose logits the reference gave
 
 
 def run(*arguments, expect=0):
@@ -68,7 +69,7 @@ class Logits(unittest.TestCase):
     def logits(self, tokens, *more):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "logits.npy")
-            run("logits", "--tokens", ",".join(map(str, tokens)), "--out", path, *more)
+            run("logits", *RANDOM, "--tokens", ",".join(map(str, tokens)), "--out", path, *more)
             return read_npy(path)
 
     def test_double_accumulation_equals_the_reference(self):
@@ -92,7 +93,7 @@ class Logits(unittest.TestCase):
         best = self.logits(tokens)
         self.assertEqual(self.logits(tokens, "--isa", "scalar")[1].tobytes(), best[1].tobytes())
         # The refusal lists what the machine has: each of them gives the same bits too.
-        refusal = run("logits", "--tokens", "1", "--out", os.devnull, "--isa", "mmx", expect=1)[1]
+        refusal = run("logits", *RANDOM, "--tokens", "1", "--out", os.devnull, "--isa", "mmx", expect=1)[1]
         for isa in ("avx2", "avx512", "neon"):
             if isa in refusal:
                 self.assertEqual(self.logits(tokens, "--isa", isa)[1].tobytes(), best[1].tobytes())
@@ -134,9 +135,9 @@ class Logits(unittest.TestCase):
 
     def test_bad_input_is_named(self):
         self.assertIn("token ids 0 to 511 expected, 512 found",
-                      run("logits", "--tokens", "1,512", "--out", os.devnull, expect=1)[1])
+                      run("logits", *RANDOM, "--tokens", "1,512", "--out", os.devnull, expect=1)[1])
         self.assertIn("at most 4096 tokens expected, 4097 found",
-                      run("logits", "--tokens", ",".join(["5"] * 4097), "--out", os.devnull, expect=1)[1])
+                      run("logits", *RANDOM, "--tokens", ",".join(["5"] * 4097), "--out", os.devnull, expect=1)[1])
         self.assertIn("/nowhere/x.npy", run("logits", "--tokens", "1", "--out", "/nowhere/x.npy", expect=1)[1])
 
 
@@ -153,7 +154,8 @@ class Inspect(unittest.TestCase):
 
     def test_predicts_speed_from_given_rates_and_names_the_limit(self):
         out, _ = run("inspect", "models/tiny-random", *self.RATES)
-        self.assertEqual(out.split("what goes where")[1], run("inspect", *self.RATES)[0].split("what goes where")[1])
+        again, _ = run("inspect", *RANDOM, *self.RATES)
+        self.assertEqual(out.split("what goes where")[1], again.split("what goes where")[1])
         self.assertIn("the token at position 4095", out)  # 8192 asked, the context holds 4096
         self.assertRegex(out, r"reads of Engram rows +/ 60000 /s")
         weak = run("inspect", *self.RATES[:2], "--compute-gflop-s", "0.001", *self.RATES[4:])[0]
@@ -193,13 +195,13 @@ class Doctor(unittest.TestCase):
 
 class Run(unittest.TestCase):
     def test_streams_an_answer_and_closes_with_its_figures(self):
-        out, err = run("run", "Hello", "--max-tokens", "12", "--seed", "5")
+        out, err = run("run", "Hello", *RANDOM, "--max-tokens", "12", "--seed", "5")
         self.assertTrue(out.strip())
         self.assertRegex(err, r"\[\d+ prompt tokens, 12 output tokens, TTFT [\d.]+ s, [\d.]+ tok/s\]")
-        self.assertEqual(run("run", "Hello", "--max-tokens", "12", "--seed", "5")[0], out)
+        self.assertEqual(run("run", "Hello", *RANDOM, "--max-tokens", "12", "--seed", "5")[0], out)
 
     def test_a_profile_adds_up(self):
-        _, err = run("run", "Hello", "--max-tokens", "9", "--seed", "5", "--profile")
+        _, err = run("run", "Hello", *RANDOM, "--max-tokens", "9", "--seed", "5", "--profile")
         # The prompt is one step; each of the other eight tokens is one.
         self.assertRegex(err, r"1 prefill steps, \d+ rows, [\d.]+ ms a step")
         decode = err[err.index("8 decode steps, 8 rows"):]
