@@ -16,19 +16,12 @@
 #include "measure/roofs.h"
 #include "onednn.h"
 #include "op_profile.h"
+#include "speed/claim_row.h"
 
 namespace yeoul::speed {
 namespace {
 
 constexpr int kThreads = 2;
-
-void print_row(std::string_view name, double value, const std::string& unit, std::string_view goal,
-               bool holds) {
-  fmt::print(R"({{"name": "{}", "value": {:.6g}, "unit": "{}", "goal": "{}", "holds": {}}})"
-             "\n",
-             name, value, unit, goal, holds);
-  std::fflush(stdout);
-}
 
 constexpr double kDramBytes = 600e6;  // beyond any last-level cache
 

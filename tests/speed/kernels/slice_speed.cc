@@ -1,22 +1,21 @@
 // A slice of the release at true widths, resident: whole decode steps against the read roof,
 // prefill against the BF16 peak.
 //   slice_speed CHECKPOINT [NAME...]   a folder of `yeoul make-checkpoint`, which
-//   tools/slice_speed.sh makes
+//   tools/on_slice.sh makes
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "measure/roofs.h"
+#include "speed/claim_row.h"
+#include "speed/token_map.h"
 #include "support/model_harness.h"
-#include "text/engram_token_map.h"
-#include "text/tokenizer.h"
 
 namespace yeoul::speed {
 namespace {
@@ -25,25 +24,6 @@ constexpr int kThreads = 2;
 constexpr size_t kContext = 600;  // positions before the decode steps that are timed
 constexpr size_t kPrompt = 2048;  // tokens of the prefill
 constexpr size_t kStep = 512;     // of them in one step
-
-void print_row(std::string_view name, double value, const std::string& unit, std::string_view goal,
-               bool holds) {
-  fmt::print(R"({{"name": "{}", "value": {:.6g}, "unit": "{}", "goal": "{}", "holds": {}}})"
-             "\n",
-             name, value, unit, goal, holds);
-  std::fflush(stdout);
-}
-
-// The harness reads the token map from a file.
-std::string write_token_map(const std::string& checkpoint) {
-  const auto tokenizer = Tokenizer::load(checkpoint + "/tokenizer.json");
-  CHECK(tokenizer.has_value(), "{}", tokenizer.error().message);
-  std::string path = checkpoint + "/engram_map.json";
-  std::ofstream file(path);
-  file << fmt::format("{{\"token_map\": [{}]}}", fmt::join(engram_token_map(**tokenizer), ","));
-  CHECK(file.flush().good(), "{}", path);
-  return path;
-}
 
 ModelHarness::Options options_for(const std::string& checkpoint) {
   return {.checkpoint = checkpoint,

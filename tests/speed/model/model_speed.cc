@@ -16,6 +16,7 @@
 #include "checkpoint/release_config.h"
 #include "law1.h"
 #include "parity/test_models.h"
+#include "speed/claim_row.h"
 #include "support/golden_files.h"
 #include "support/random_models.h"
 #include "support/temporary_folder.h"
@@ -23,13 +24,7 @@
 namespace yeoul {
 namespace {
 
-void print_row(std::string_view name, double value, std::string_view unit, std::string_view goal,
-               bool holds) {
-  fmt::print(R"({{"name": "{}", "value": {:.6g}, "unit": "{}", "goal": "{}", "holds": {}}})"
-             "\n",
-             name, value, unit, goal, holds);
-  std::fflush(stdout);
-}
+using speed::print_row;
 
 template <typename Work>
 double seconds_of(const Work& work) {

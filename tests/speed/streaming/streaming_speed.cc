@@ -2,16 +2,14 @@
 // waits for Engram rows.
 //   streaming_speed hit_rates [TRACE SLOTS]   JSON lines; or those of a recorded trace
 //   streaming_speed CHECKPOINT NAME...        experts_streamed, engram_cold; a folder of
-//                                             `yeoul make-checkpoint` (tools/streaming_speed.sh)
+//                                             `yeoul make-checkpoint` (tools/on_slice.sh)
 //   streaming_speed CHECKPOINT gate_forecast  what could be read ahead, as text
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,28 +18,17 @@
 #include "base/counter_rng.h"
 #include "gate_forecast.h"
 #include "io/anonymous_memory.h"
+#include "measure/roofs.h"
+#include "speed/claim_row.h"
+#include "speed/token_map.h"
 #include "support/model_harness.h"
 #include "support/routing_traces.h"
-#include "text/engram_token_map.h"
-#include "text/tokenizer.h"
 
 namespace yeoul::speed {
 namespace {
 
 constexpr int kThreads = 2;
 constexpr size_t kPrompt = 64;  // tokens before the decode steps that are timed
-
-void print_row(std::string_view name, double value, const std::string& unit, std::string_view goal,
-               bool holds) {
-  fmt::print(R"({{"name": "{}", "value": {:.6g}, "unit": "{}", "goal": "{}", "holds": {}}})"
-             "\n",
-             name, value, unit, goal, holds);
-  std::fflush(stdout);
-}
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Points of hit rate above LRU; 5 are asked where Belady is 10 above.
 void print_rates(std::string_view name, const RoutingTrace& trace, int32_t slots) {
@@ -62,17 +49,6 @@ void hit_rates() {
     const RoutingTrace trace = make(shape, 1);
     print_rates("expert_hits_" + trace.name, trace, shape.layers * shape.experts / 4);
   }
-}
-
-// The harness reads the token map from a file.
-std::string write_token_map(const std::string& checkpoint) {
-  const auto tokenizer = Tokenizer::load(checkpoint + "/tokenizer.json");
-  CHECK(tokenizer.has_value(), "{}", tokenizer.error().message);
-  std::string path = checkpoint + "/engram_map.json";
-  std::ofstream file(path);
-  file << fmt::format("{{\"token_map\": [{}]}}", fmt::join(engram_token_map(**tokenizer), ","));
-  CHECK(file.flush().good(), "{}", path);
-  return path;
 }
 
 ModelHarness::Options options_for(const std::string& checkpoint) {
