@@ -60,8 +60,11 @@ Result<MachineRates> machine_rates(const RateArguments& given, Isa isa, int num_
 CLI::Option* add_size_option(CLI::App& command, const std::string& name, int64_t& bytes,
                              const std::string& help);
 
-// The checkpoint that ships with the program: beside the build tree or the installed program.
-std::string embedded_checkpoint();
+// `asked`, or where it is empty the checkpoint that ships with the program.
+std::string checkpoint_directory(const std::string& asked);
+// `asked`, or for 0 as many as the machine and its cgroup give.
+int compute_threads(int asked);
+MemoryOptions memory_options(const ModelArguments& arguments);
 
 // The profile of one run of the program.
 struct RunProfile {

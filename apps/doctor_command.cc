@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "commands.h"
 #include "engine/memory_plan.h"
-#include "io/machine.h"
 #include "measure/findings.h"
 #include "measure/linear_speed.h"
 #include "measure/roofs.h"
@@ -49,14 +48,13 @@ SpeedFigures measure_speed(int threads, int64_t available_bytes) {
 }
 
 Result<Examination> examine(const DoctorArguments& arguments) {
-  const std::string directory =
-      arguments.directory.empty() ? embedded_checkpoint() : arguments.directory;
+  const std::string directory = checkpoint_directory(arguments.directory);
   Examination found;
   TRY_ASSIGN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::open(directory));
   found.checkpoint_bytes = static_cast<int64_t>(checkpoint->totals().num_bytes);
   found.facts = read_machine_facts();
   TRY_ASSIGN(found.disk, measure_disk(directory, arguments.disk_seconds));
-  const int threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus();
+  const int threads = compute_threads(arguments.num_threads);
   found.speed = measure_speed(threads, found.facts.available_memory_bytes);
   found.findings = find_slow_parts(found.facts, found.speed, found.disk, found.checkpoint_bytes);
   return found;

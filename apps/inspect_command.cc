@@ -6,7 +6,6 @@
 
 #include "commands.h"
 #include "engine/memory_plan.h"
-#include "io/machine.h"
 
 namespace yeoul {
 namespace {
@@ -73,20 +72,12 @@ Result<void> print_plan(const InspectArguments& asked, const Checkpoint& checkpo
 
 Result<void> inspect(const InspectArguments& asked) {
   const ModelArguments& arguments = asked.model;
-  const std::string directory =
-      arguments.directory.empty() ? embedded_checkpoint() : arguments.directory;
+  const std::string directory = checkpoint_directory(arguments.directory);
   TRY_ASSIGN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::open(directory));
   fmt::print("{}\n\n", directory);
   print_config(checkpoint->config());
   print_totals(*checkpoint);
-  const MemoryOptions options{
-      .memory_bytes = arguments.memory_bytes,
-      .parallel = arguments.parallel,
-      .queue_max = arguments.queue_max,
-      .context_max = arguments.context_max,
-      .step_tokens_max = arguments.step_tokens_max,
-      .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus()};
-  return print_plan(asked, *checkpoint, options);
+  return print_plan(asked, *checkpoint, memory_options(arguments));
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ void add_model_arguments(CLI::App& command, ModelArguments& arguments) {
       ->capture_default_str();
 }
 
+namespace {
+
+// The checkpoint that ships with the program: beside the build tree or the installed program.
 std::string embedded_checkpoint() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -68,9 +71,29 @@ std::string embedded_checkpoint() {
   return "models/yeoul-tiny";
 }
 
+}  // namespace
+
+std::string checkpoint_directory(const std::string& asked) {
+  return asked.empty() ? embedded_checkpoint() : asked;
+}
+
+int compute_threads(int asked) {
+  return asked > 0 ? asked : available_cpus();
+}
+
+MemoryOptions memory_options(const ModelArguments& arguments) {
+  return {.memory_bytes = arguments.memory_bytes,
+          .parallel = arguments.parallel,
+          .queue_max = arguments.queue_max,
+          .context_max = arguments.context_max,
+          .step_tokens_max = arguments.step_tokens_max,
+          .logit_rows_max = arguments.logit_rows_max,
+          .num_threads = compute_threads(arguments.num_threads),
+          .prefix_cache = arguments.prefix_cache};
+}
+
 Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
-  const std::string directory =
-      arguments.directory.empty() ? embedded_checkpoint() : arguments.directory;
+  const std::string directory = checkpoint_directory(arguments.directory);
   OpenedModel opened;
   TRY_ASSIGN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::open(directory));
   TRY_ASSIGN(opened.tokenizer, Tokenizer::load(directory + "/tokenizer.json"));
@@ -78,15 +101,7 @@ Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {
   options.accumulate = arguments.accumulate;
   TRY_ASSIGN(options.isa, parse_isa(arguments.isa));
   TRY_ASSIGN(options.pin, parse_pin(arguments.pin));
-  options.memory = {
-      .memory_bytes = arguments.memory_bytes,
-      .parallel = arguments.parallel,
-      .queue_max = arguments.queue_max,
-      .context_max = arguments.context_max,
-      .step_tokens_max = arguments.step_tokens_max,
-      .logit_rows_max = arguments.logit_rows_max,
-      .num_threads = arguments.num_threads > 0 ? arguments.num_threads : available_cpus(),
-      .prefix_cache = arguments.prefix_cache};
+  options.memory = memory_options(arguments);
   if (arguments.is_profiled) {
     opened.profile = std::make_unique<RunProfile>();
     opened.profile->roofs = measure_roofs(options.memory.num_threads);

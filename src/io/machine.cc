@@ -14,13 +14,6 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // A number, or `otherwise` for "max", an empty line or a missing file.
 int64_t number_in(const std::string& path, int64_t otherwise) {
   const std::string line = first_line(path);
@@ -41,6 +34,13 @@ int64_t available_on_machine(const std::string& root) {
 }
 
 }  // namespace
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
 
 int64_t available_memory_bytes(const std::string& root) {
   int64_t available = available_on_machine(root);

@@ -17,4 +17,7 @@ int available_cpus();
 int64_t available_memory_bytes(const std::string& root);
 int quota_cpus(const std::string& root);  // 0: no quota
 
+// Of a file in which the system says one thing; empty when there is none.
+std::string first_line(const std::string& path);
+
 }  // namespace yeoul

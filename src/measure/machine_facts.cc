@@ -15,13 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // What stands behind `key` and a colon in a file of such lines; empty without one.
 std::string value_in(const std::string& path, std::string_view key) {
   std::ifstream file(path);

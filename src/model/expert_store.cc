@@ -77,7 +77,6 @@ void ExpertStore::begin(int32_t layer, std::span<const int32_t> experts) {
       wanted.status = tl::unexpected(failure(wanted.expert, "read failed (injected)"));
       ready_.push_back(place);
     } else if (cache_.hold(wanted.expert)) {
-      wanted.is_held = true;
       ready_.push_back(place);
       ++traffic_.hits;
     } else {
@@ -95,7 +94,6 @@ void ExpertStore::start_reads() {
     Wanted& wanted = wanted_[place];
     const std::optional<int32_t> taken = cache_.take(wanted.expert);
     if (!taken) break;
-    wanted.is_held = true;
     if (num_reading_++ == 0) reading_since_ = std::chrono::steady_clock::now();
     for (const ExpertLayout::Range& range : layout_.ranges(wanted.expert)) {
       reader_->start({range.shard,
@@ -119,10 +117,7 @@ void ExpertStore::settle(const RangeOutcome& outcome) {
   }
   if (--wanted.ranges_left > 0) return;
   if (--num_reading_ == 0) traffic_.read_s += seconds_since(reading_since_);
-  if (!wanted.status) {
-    cache_.drop(wanted.expert);  // to be tried again next time
-    wanted.is_held = false;
-  }
+  if (!wanted.status) cache_.drop(wanted.expert);  // to be tried again next time
   ready_.push_back(place);
 }
 

@@ -65,7 +65,6 @@ class ExpertStore {
   struct Wanted {
     int32_t expert = 0;  // numbered through all layers
     int32_t ranges_left = 0;
-    bool is_held = false;  // has a slot, pinned
     Result<void> status;
   };
   ExpertStore(std::shared_ptr<const Checkpoint> checkpoint, ExpertLayout layout, int32_t num_slots);

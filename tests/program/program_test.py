@@ -168,6 +168,10 @@ class Inspect(unittest.TestCase):
         rate = float(re.search(r"([\d.]+) tok/s", slow)[1])
         self.assertAlmostEqual(rate, 1e3 / (max(memory, products) + experts + rows), delta=0.06)
 
+    def test_the_plan_is_that_of_the_options_given(self):
+        self.assertIn("  snapshots  ", run("inspect")[0])
+        self.assertNotIn("  snapshots  ", run("inspect", "--no-prefix-cache")[0])
+
     def test_a_plan_that_does_not_fit_is_shown_with_advice(self):
         out, _ = run("inspect", "--memory", "64MiB")
         self.assertIn("--memory", out)
