@@ -8,10 +8,13 @@
 
 namespace yeoul {
 
-// A new empty folder under the system's place for temporary files, removed with the object.
+// A new empty folder under `parent`, by default the system's place for temporary files, removed
+// with the object.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / "yeoul-XXXXXX") {
+  explicit TemporaryFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : path_(parent / "yeoul-XXXXXX") {
     CHECK(::mkdtemp(path_.data()) != nullptr, "no temporary folder {}", path_);
   }
   ~TemporaryFolder() {

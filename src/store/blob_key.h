@@ -1,0 +1,25 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/counter_rng.h"
+
+namespace yeoul {
+
+// Names a unit of the store. Its maker derives it from everything the unit's bytes depend on, so
+// that equal keys mean equal bytes.
+struct BlobKey {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend auto operator<=>(const BlobKey&, const BlobKey&) = default;
+};
+
+struct BlobKeyHash {
+  size_t operator()(const BlobKey& key) const {
+    return static_cast<size_t>(mix64(key.high) ^ key.low);
+  }
+};
+
+}  // namespace yeoul
