@@ -14,6 +14,7 @@ enum class FaultPoint : uint8_t {
   kEngramRead,       // key: row of the table
   kNonFiniteRow,     // key: slot << 32 | position; the row's final hidden state becomes NaN
   kAdmissionMemory,  // key: request id; the allocation at admission fails
+  kPreemption,       // key: request id; its running sequences are preempted before the step
   kReadError,        // key: byte offset of a RangeReader's read; it fails with EIO
   kReadShort,        // key: the same; half of it arrives
   kCount,

@@ -41,19 +41,21 @@ struct EngineStats {
   int64_t waiting = 0;
   int64_t pages_used = 0;
   int64_t pages_total = 0;
-  int64_t prompt_tokens = 0;  // processed, since start
+  int64_t prompt_tokens = 0;  // processed for the first time, since start
   int64_t output_tokens = 0;
   int64_t requests_admitted = 0;                // accepted by submit
   int64_t requests_finished[4] = {0, 0, 0, 0};  // by FinishReason of the request
   int64_t requests_refused = 0;
   int64_t steps = 0;
   double step_seconds = 0;
+  int64_t preemptions = 0;        // running sequences that gave their pages back and waited again
+  int64_t recomputed_tokens = 0;  // computed again after it
   WeightTraffic weights;
   int64_t snapshots_used = 0;
   int64_t snapshots_total = 0;
   int64_t snapshots_kept = 0;  // since start, as all that follow
   int64_t snapshots_evicted = 0;
-  int64_t prefix_lookups = 0;  // sequences that started
+  int64_t prefix_lookups = 0;  // starts of sequences, those after a preemption included
   int64_t prefix_hits = 0;     // of which some resumed from a state
   int64_t followers = 0;       // times that a sequence waited for what another one computed
   int64_t cached_tokens = 0;   // prompt tokens that were not computed

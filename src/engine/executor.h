@@ -26,8 +26,8 @@ struct ModelShape {
 };
 
 // Where a slot starts: at the state saved under `snapshot`, which is that after the first `length`
-// tokens of the prompt. The slot's page that holds position `length` is a copy: the executor copies
-// the rows before `length` from one page to the other.
+// tokens of the sequence. The slot's page that holds position `length` is a copy: the executor
+// copies the rows before `length` from one page to the other.
 struct SlotResume {
   int32_t snapshot = -1;  // -1: at nothing
   int64_t length = 0;
@@ -41,6 +41,7 @@ struct SlotSetup {
   const SamplingParams* sampling = nullptr;
   int32_t choice = 0;
   std::span<const TokenId> prompt;        // for the repetition penalty
+  std::span<const TokenId> output;        // tokens sampled before it was preempted
   TokenConstraint* constraint = nullptr;  // may be null
   SlotResume resume;
 };

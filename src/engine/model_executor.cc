@@ -73,17 +73,22 @@ void ModelExecutor::open_slot(int32_t index, const SlotSetup& setup) {
   slot.tokens.clear();
   slot.counts->reset();
   slot.counts->add_prompt(setup.prompt);
+  for (const TokenId token : setup.output) slot.counts->add_output(token);
   model_->kv().open_slot(index);
   const SlotResume& resume = setup.resume;
   if (resume.snapshot < 0) return;
   const auto length = static_cast<size_t>(resume.length);
-  CHECK(length < setup.prompt.size(), "resumes at {} of {}", length, setup.prompt.size());
+  CHECK(length < setup.prompt.size() + setup.output.size(), "resumes at {} of {} + {}", length,
+        setup.prompt.size(), setup.output.size());
   model_->kv().restore_snapshot(resume.snapshot, index);
   if (resume.copy_from >= 0) {
     model_->kv().copy_rows(resume.copy_from, resume.copy_to,
                            resume.length % model_->kv().layout().tokens_per_page);
   }
-  slot.tokens.assign(setup.prompt.begin(), setup.prompt.begin() + resume.length);
+  const auto from_prompt = static_cast<ptrdiff_t>(std::min(length, setup.prompt.size()));
+  const auto from_output = static_cast<ptrdiff_t>(length) - from_prompt;
+  slot.tokens.assign(setup.prompt.begin(), setup.prompt.begin() + from_prompt);
+  slot.tokens.insert(slot.tokens.end(), setup.output.begin(), setup.output.begin() + from_output);
 }
 
 void ModelExecutor::close_slot(int32_t index) {

@@ -10,8 +10,8 @@
 
 namespace yeoul {
 
-// Everything a sequence needs to go on, bit for bit, somewhere else or later: what preemption, the
-// disk tier, hand-over between machines and recovery use. Plain data; the byte blobs are the
+// Everything a sequence needs to go on, bit for bit, somewhere else or later: what the disk
+// tier, hand-over between machines and recovery use. Plain data; the byte blobs are the
 // model's own layout and opaque here.
 struct SequenceImage {
   static constexpr uint32_t kVersion = 1;

@@ -30,13 +30,14 @@ StepOutcome StepEngine::step() {
   if (!healthy()) return lose_device({ErrorCode::kInternal, "the device was lost"});
   admit();                                // waiting sequences that fit start to run
   pause_for_readers(now);                 // sequences whose reader is behind get no rows
+  preempt_as_told();                      // tests only
   scheduler_.plan(next_step_id_, plan_);  // pure: who runs, how many tokens, how many pages
+  PageReservation pages = reserve();      // kept prefixes and victims give way
   if (plan_.empty()) {
     refresh_gauges();
     return StepOutcome::kIdle;
   }
   ++next_step_id_;
-  PageReservation pages = reserve();  // cannot fail: admission counted the pages
   if (const Result<void> ran = run_plan(now); !ran) {
     pages.give_back();
     return lose_device(ran.error());
@@ -106,6 +107,7 @@ Result<void> StepEngine::start(Sequence& sequence) {
       {.sampling = &request.request.sampling,
        .choice = choice,
        .prompt = sequence.spec().prompt,
+       .output = sequence.output(),
        .constraint = constraints.empty() ? nullptr : constraints[static_cast<size_t>(choice)].get(),
        .resume = resumed});
   return {};
@@ -127,15 +129,46 @@ void StepEngine::pause_for_readers(TimePoint now) {
   }
 }
 
+// One sequence alone always fits: what could not was refused. So this ends.
 PageReservation StepEngine::reserve() {
-  new_pages_.resize(static_cast<size_t>(page_demand(plan_)));
-  while (pool_.num_free() < std::ssize(new_pages_) && index_.evict()) {
+  int64_t demand = page_demand(plan_);
+  while (demand > pool_.num_free()) {
+    if (index_.evict()) continue;
+    Sequence* const victim = scheduler_.choose_victim();
+    CHECK(victim != nullptr, "{} pages wanted, {} free, and at most one sequence runs", demand,
+          pool_.num_free());
+    preempt(*victim);
+    scheduler_.plan(next_step_id_, plan_);
+    demand = page_demand(plan_);
   }
+  new_pages_.resize(static_cast<size_t>(demand));
   std::optional<PageReservation> pages = PageReservation::make(pool_, new_pages_);
-  CHECK(pages, "{} pages wanted, {} free: admission promised too much", new_pages_.size(),
-        pool_.num_free());
+  CHECK(pages, "{} pages wanted, {} free", demand, pool_.num_free());
   assign_pages(*pages, plan_);
   return std::move(*pages);
+}
+
+void StepEngine::preempt_as_told() noexcept {
+  for (size_t i = scheduler_.running().size(); i-- > 0;) {
+    Sequence& sequence = *scheduler_.running()[i];
+    if (fault_fires(FaultPoint::kPreemption, sequence.spec().request_id)) preempt(sequence);
+  }
+}
+
+// Its state is kept like that of one that ends: where there is room for it, it goes on from there.
+void StepEngine::preempt(Sequence& sequence) noexcept {
+  const int32_t slot = sequence.slot();
+  LiveRequest& request = *slots_[static_cast<size_t>(slot)].request;
+  keep_state(sequence, request.request.cache_salt);
+  executor_->close_slot(slot);
+  slots_[static_cast<size_t>(slot)] = {};
+  scheduler_.preempt(sequence);
+  // Unless another of its choices is paused still, its reader holds up nothing now.
+  const bool any_runs = std::ranges::any_of(request.choices, [](const LiveRequest::Choice& choice) {
+    return choice.sequence.phase() == Sequence::Phase::kRunning;
+  });
+  if (!any_runs) request.paused_since.reset();
+  ++counters_.preemptions;
 }
 
 Result<void> StepEngine::run_plan(TimePoint now) {

@@ -74,6 +74,8 @@ class StepEngine final : public Engine {
   void admit();
   void pause_for_readers(TimePoint now);
   PageReservation reserve();
+  void preempt(Sequence& sequence) noexcept;
+  void preempt_as_told() noexcept;
   Result<void> run_plan(TimePoint now);
   void judge();
   void commit(PageReservation& pages) noexcept;
@@ -94,7 +96,7 @@ class StepEngine final : public Engine {
   void judge_token(const StepItem& item, const ItemResult& result, Verdict& verdict);
   void publish_queue_positions();
   void publish_item(size_t index, TimePoint now);
-  void push_progress(LiveRequest& request, const ProgressEvent& progress);
+  void push_progress(LiveRequest& request, ProgressEvent progress);
   void end_choice(LiveRequest& request, int32_t choice) noexcept;
   void fail_request(LiveRequest& request, Error error);
   void cancel(LiveRequest& request, Error error);

@@ -10,37 +10,21 @@
 
 namespace yeoul {
 
-namespace {
-
-// Pages that sequences hold, each counted once: they share pages only at the front of their tables.
-int64_t pages_held(std::span<Sequence* const> sequences) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const std::span<const int32_t> pages = sequences[i]->page_table().pages();
-    int64_t counted = 0;
-    for (size_t j = 0; j < i; ++j) {
-      const std::span<const int32_t> others = sequences[j]->page_table().pages();
-      counted =
-          std::max<int64_t>(counted, std::ranges::mismatch(pages, others).in1 - pages.begin());
-    }
-    sum += std::ssize(pages) - counted;
-  }
-  return sum;
-}
-
-}  // namespace
-
 void StepEngine::publish_item(size_t index, TimePoint now) {
   const StepItem& item = plan_.items[index];
   const SlotOwner of = owner(item);
   LiveRequest& request = *of.request;
   const auto prompt_len = static_cast<int64_t>(request.request.prompt.size());
   const bool is_prefill = item.position < prompt_len;
-  if (is_prefill) counters_.prompt_tokens += accepted_[index];
+  const Sequence& sequence = request.choices[static_cast<size_t>(of.choice)].sequence;
+  const int64_t end = item.position + accepted_[index];
+  const int64_t news = std::max(item.position, sequence.computed_before());
+  counters_.recomputed_tokens += std::min(end, news) - item.position;
+  counters_.prompt_tokens += std::max<int64_t>(0, std::min(end, prompt_len) - news);
   if (request.is_failing()) return;
   if (is_prefill && of.choice == 0)
     push_progress(request, {.prompt_tokens = prompt_len,
-                            .processed_tokens = item.position + item.num_tokens,
+                            .processed_tokens = std::min(end, prompt_len),
                             .queue_position = 0});
   const Verdict& verdict = verdicts_[index];
   if (verdict.has_token) {
@@ -70,7 +54,10 @@ void StepEngine::publish_queue_positions() {
   }
 }
 
-void StepEngine::push_progress(LiveRequest& request, const ProgressEvent& progress) {
+// What was read once stays read in the eyes of the reader, also when it is computed again.
+void StepEngine::push_progress(LiveRequest& request, ProgressEvent progress) {
+  progress.processed_tokens =
+      std::max(progress.processed_tokens, request.last_progress.processed_tokens);
   if (request.last_progress == progress) return;
   request.last_progress = progress;
   request.stream->push(progress);

@@ -42,13 +42,14 @@ bool StepEngine::joins_a_leader(Sequence& sequence, const LiveRequest& request) 
       continue;
     const std::optional<Anchor> point =
         fork_point(shape_.resume, *running, common_prefix(prompt, running->spec().prompt),
-                   sequence.prompt_len());
+                   sequence.known_len());
     if (!point || (best && point->position <= best->position)) continue;
     best = point;
     leader = running;
   }
   if (!best) return false;
-  const PrefixMatch known = index_.look(request.request.cache_salt, PrefixUnits(prompt));
+  const PrefixMatch known =
+      index_.look(request.request.cache_salt, PrefixUnits(prompt, sequence.output()));
   if (best->position < known.resume_len + kWorthWaiting || !leader->add_anchor(*best)) return false;
   sequence.wait_for(*leader, best->position);
   ++counters_.followers;
@@ -58,8 +59,8 @@ bool StepEngine::joins_a_leader(Sequence& sequence, const LiveRequest& request) 
 // A sequence about to be admitted starts behind the longest prefix that it may go on from.
 SlotResume StepEngine::resume(Sequence& sequence, LiveRequest& request) {
   if (options_.num_snapshots == 0) return {};
-  PrefixLookup found =
-      index_.lookup(request.request.cache_salt, PrefixUnits(sequence.spec().prompt));
+  PrefixLookup found = index_.lookup(request.request.cache_salt,
+                                     PrefixUnits(sequence.spec().prompt, sequence.output()));
   const char* reason = to_string(found.match.limit);
   SlotResume result;
   if (found.hold) {
@@ -70,6 +71,7 @@ SlotResume StepEngine::resume(Sequence& sequence, LiveRequest& request) {
   plan_anchors(sequence, request, found);
   ++counters_.prefix_lookups;
   counters_.prefix_hits += result.snapshot >= 0;
+  if (sequence.computed_before() > 0) return result;
   counters_.cached_tokens += result.length;
   if (sequence.spec().choice == 0)
     request.reuse = {.shared_tokens = found.match.shared_len,
@@ -97,7 +99,7 @@ SlotResume StepEngine::start_behind(Sequence& sequence, const PrefixLookup& foun
 }
 
 // A page for a sequence about to be admitted: what is kept of others gives way. nullopt only when
-// the pool is so full of what was promised that the page to copy from has no place beside the copy.
+// the pool is so full of what runs that the page to copy from has no place beside the copy.
 std::optional<int32_t> StepEngine::take_page() {
   std::optional<int32_t> page = pool_.try_take();
   while (!page && index_.evict()) page = pool_.try_take();
@@ -159,8 +161,8 @@ void StepEngine::insert_saved() noexcept {
   }
 }
 
-// A running sequence is about to end: what it has computed may be gone on from, its output
-// included. In what is shut down nobody will.
+// A running sequence is about to end or to be preempted: what it has computed may be gone on from,
+// its output included. In what is shut down nobody will.
 void StepEngine::keep_state(Sequence& sequence, uint64_t salt) noexcept {
   const int64_t length = sequence.committed_len();
   if (options_.num_snapshots == 0 || length <= sequence.kept_len() || draining_.load()) return;

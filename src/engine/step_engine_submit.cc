@@ -50,6 +50,8 @@ SchedulerLimits scheduler_limits(const EngineOptions& options, const ModelShape&
   return {.parallel = options.parallel,
           .step_tokens_max = options.step_tokens_max,
           .num_pages = options.num_pages,
+          .sequence_pages_max = static_cast<int32_t>(std::min<int64_t>(
+              options.num_pages, pages_for(options.context_max, shape.tokens_per_page))),
           .tokens_per_page = shape.tokens_per_page,
           .num_layers = shape.num_layers,
           .sequences_max = options.parallel + options.queue_max};

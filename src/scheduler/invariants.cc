@@ -15,12 +15,14 @@ Result<void> check_running(const SchedulerSnapshot::Running& view, int32_t token
                             view.output_max, view.num_pages, view.pages_max));
   };
   if (view.committed_len >= view.known_len) return wrong("nothing left to compute");
-  if (view.committed_len >= view.prompt_len && view.known_len != view.committed_len + 1)
+  if (view.prefill_len < view.prompt_len || view.prefill_len > view.known_len)
+    return wrong("its prefill does not end between prompt and known tokens");
+  if (view.committed_len >= view.prefill_len && view.known_len != view.committed_len + 1)
     return wrong("not exactly one pending output token");
   if (view.known_len - view.prompt_len >= view.output_max) return wrong("ought to have ended");
   if (view.num_pages != pages_for(view.committed_len, tokens_per_page))
     return wrong("pages do not match the committed positions");
-  if (view.num_pages > view.pages_max) return wrong("more pages than promised");
+  if (view.num_pages > view.pages_max) return wrong("more pages than it may hold");
   return {};
 }
 
@@ -29,12 +31,12 @@ Result<void> check_running(const SchedulerSnapshot::Running& view, int32_t token
 SchedulerSnapshot snapshot(const Scheduler& scheduler) {
   SchedulerSnapshot result;
   result.limits = scheduler.limits();
-  result.promised_pages = scheduler.promised_pages();
   for (const Sequence* sequence : scheduler.waiting())
     result.waiting_passed_by.push_back(sequence->passed_by());
   for (const Sequence* sequence : scheduler.running())
     result.running.push_back({.slot = sequence->slot(),
                               .prompt_len = sequence->prompt_len(),
+                              .prefill_len = sequence->prefill_len(),
                               .known_len = sequence->known_len(),
                               .committed_len = sequence->committed_len(),
                               .output_max = sequence->spec().output_max,
@@ -45,20 +47,18 @@ SchedulerSnapshot snapshot(const Scheduler& scheduler) {
 
 Result<void> check_scheduler(const SchedulerSnapshot& snapshot) {
   std::vector<bool> slot_used(static_cast<size_t>(snapshot.limits.parallel), false);
-  int64_t promised = 0;
   for (const SchedulerSnapshot::Running& view : snapshot.running) {
     const auto slot = static_cast<size_t>(view.slot);
     if (view.slot < 0 || slot >= slot_used.size() || slot_used[slot])
       return fail(ErrorCode::kInternal, fmt::format("slot {} of {} is used twice or unknown",
                                                     view.slot, slot_used.size()));
     slot_used[slot] = true;
-    promised += view.pages_max;
+    if (view.pages_max > snapshot.limits.num_pages)
+      return fail(ErrorCode::kInternal,
+                  fmt::format("slot {} may come to hold {} pages, {} exist", view.slot,
+                              view.pages_max, snapshot.limits.num_pages));
     TRY(check_running(view, snapshot.limits.tokens_per_page));
   }
-  if (promised != snapshot.promised_pages || promised > snapshot.limits.num_pages)
-    return fail(ErrorCode::kInternal,
-                fmt::format("{} pages are promised, {} counted, {} exist", promised,
-                            snapshot.promised_pages, snapshot.limits.num_pages));
   for (const int32_t passed_by : snapshot.waiting_passed_by)
     if (passed_by > kPassedByMax)
       return fail(ErrorCode::kInternal,

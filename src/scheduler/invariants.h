@@ -13,6 +13,7 @@ struct SchedulerSnapshot {
   struct Running {
     int32_t slot = 0;
     int64_t prompt_len = 0;
+    int64_t prefill_len = 0;
     int64_t known_len = 0;
     int64_t committed_len = 0;
     int64_t output_max = 0;
@@ -21,7 +22,6 @@ struct SchedulerSnapshot {
   };
   std::vector<Running> running;
   std::vector<int32_t> waiting_passed_by;
-  int64_t promised_pages = 0;
   SchedulerLimits limits;
 };
 
@@ -29,9 +29,9 @@ SchedulerSnapshot snapshot(const Scheduler& scheduler);
 
 // kInternal, with the slot and the numbers, when one of these does not hold:
 // - each running sequence has its own slot, and there are at most `parallel`;
-// - the promise is the sum of what the running sequences can come to hold, and within the pool;
-// - a sequence holds exactly the pages of its committed positions, within its promise;
-// - a sequence past its prompt has exactly one known token that is not committed;
+// - a sequence holds exactly the pages of its committed positions, within what it may come to hold,
+//   and that is within the pool;
+// - a sequence past its prefill has exactly one known token that is not committed;
 // - no waiting sequence was passed by more than kPassedByMax later arrivals.
 Result<void> check_scheduler(const SchedulerSnapshot& snapshot);
 

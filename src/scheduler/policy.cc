@@ -23,13 +23,13 @@ std::optional<size_t> choose_admission(std::span<const WaitingView> waiting,
   for (size_t i = 0; i < waiting.size(); ++i) {
     const WaitingView& view = waiting[i];
     if (view.is_held) continue;
-    const bool fits = view.pages_max <= room.pages;
+    const bool fits = view.pages <= room.pages;
     if (view.passed_by >= kPassedByMax && (!barrier || view.arrival < waiting[*barrier].arrival))
       barrier = i;
     if (fits && (!best || runs_before(view, waiting[*best]))) best = i;
   }
   if (!barrier) return best;
-  return waiting[*barrier].pages_max <= room.pages ? barrier : std::nullopt;
+  return waiting[*barrier].pages <= room.pages ? barrier : std::nullopt;
 }
 
 void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
@@ -38,7 +38,7 @@ void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
         running.size());
   int64_t budget = step_tokens_max;
   const auto is_prefill = [](const RunningView& view) {
-    return view.committed_len < view.prompt_len;
+    return view.committed_len < view.prefill_len;
   };
   for (size_t i = 0; i < running.size(); ++i) {
     const RunningView& view = running[i];
@@ -56,10 +56,18 @@ void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
     }
     if (!next) return;
     const RunningView& view = running[*next];
-    const int64_t rest = std::min(view.prompt_len, view.item_end_max) - view.committed_len;
+    const int64_t rest = std::min(view.prefill_len, view.item_end_max) - view.committed_len;
     granted[*next] = static_cast<int32_t>(std::min(rest, budget));
     budget -= granted[*next];
   }
+}
+
+std::optional<size_t> choose_victim(std::span<const RunningView> running) {
+  if (running.size() < 2) return std::nullopt;
+  size_t last = 0;
+  for (size_t i = 1; i < running.size(); ++i)
+    if (runs_before(running[last], running[i])) last = i;
+  return last;
 }
 
 }  // namespace yeoul

@@ -17,13 +17,13 @@ struct WaitingView {
   uint64_t arrival = 0;
   int32_t priority = 0;
   int32_t passed_by = 0;  // later arrivals admitted before it so far
-  int64_t pages_max = 0;  // the most pages it can come to hold
+  int64_t pages = 0;      // it has to have room for
   bool is_held = false;   // waits for what another one computes
 };
 
 struct AdmissionRoom {
   int32_t slots = 0;  // free
-  int64_t pages = 0;  // promised to no running sequence
+  int64_t pages = 0;  // that no running sequence holds or has to have room for
 };
 
 // Which sequence to admit next: an index into `waiting`, or nullopt for none now.
@@ -37,7 +37,7 @@ std::optional<size_t> choose_admission(std::span<const WaitingView> waiting,
 struct RunningView {
   uint64_t arrival = 0;
   int32_t priority = 0;
-  int64_t prompt_len = 0;
+  int64_t prefill_len = 0;
   int64_t known_len = 0;
   int64_t committed_len = 0;
   int64_t item_end_max = std::numeric_limits<int64_t>::max();  // of an item of the prompt
@@ -51,5 +51,10 @@ struct RunningView {
 // step_tokens_max must be at least the number of running sequences.
 void grant_tokens(std::span<const RunningView> running, int32_t step_tokens_max,
                   std::span<int32_t> granted);
+
+// Which running sequence gives its pages back when the pool is dry: of the lowest priority the one
+// that arrived last. nullopt when fewer than two run: one alone fits. Whoever is first in the order
+// is never chosen before it ends, so that two cannot take turns at each other's expense.
+std::optional<size_t> choose_victim(std::span<const RunningView> running);
 
 }  // namespace yeoul

@@ -12,15 +12,15 @@ namespace {
 
 TEST(AdmissionPolicy, admits_by_priority_then_arrival) {
   const std::vector<WaitingView> waiting = {
-      {.arrival = 1, .priority = -1, .pages_max = 1},
-      {.arrival = 3, .priority = 0, .pages_max = 1},
-      {.arrival = 2, .priority = 0, .pages_max = 1},
+      {.arrival = 1, .priority = -1, .pages = 1},
+      {.arrival = 3, .priority = 0, .pages = 1},
+      {.arrival = 2, .priority = 0, .pages = 1},
   };
   EXPECT_EQ(choose_admission(waiting, {.slots = 1, .pages = 8}), 2u);
 }
 
 TEST(AdmissionPolicy, admits_nobody_without_a_slot_or_pages) {
-  const std::vector<WaitingView> waiting = {{.arrival = 1, .pages_max = 4}};
+  const std::vector<WaitingView> waiting = {{.arrival = 1, .pages = 4}};
   EXPECT_EQ(choose_admission(waiting, {.slots = 0, .pages = 8}), std::nullopt);
   EXPECT_EQ(choose_admission(waiting, {.slots = 1, .pages = 3}), std::nullopt);
   EXPECT_EQ(choose_admission(waiting, {.slots = 1, .pages = 4}), 0u);
@@ -28,8 +28,7 @@ TEST(AdmissionPolicy, admits_nobody_without_a_slot_or_pages) {
 }
 
 TEST(AdmissionPolicy, a_small_one_passes_a_big_one_up_to_the_bound) {
-  std::vector<WaitingView> waiting = {{.arrival = 1, .pages_max = 10},
-                                      {.arrival = 2, .pages_max = 1}};
+  std::vector<WaitingView> waiting = {{.arrival = 1, .pages = 10}, {.arrival = 2, .pages = 1}};
   const AdmissionRoom room = {.slots = 1, .pages = 4};
   EXPECT_EQ(choose_admission(waiting, room), 1u);
   waiting[0].passed_by = kPassedByMax;
@@ -39,8 +38,8 @@ TEST(AdmissionPolicy, a_small_one_passes_a_big_one_up_to_the_bound) {
 
 TEST(AdmissionPolicy, one_that_was_passed_often_enough_goes_before_a_higher_priority) {
   const std::vector<WaitingView> waiting = {
-      {.arrival = 1, .priority = -1, .passed_by = kPassedByMax, .pages_max = 2},
-      {.arrival = 2, .priority = 5, .pages_max = 1}};
+      {.arrival = 1, .priority = -1, .passed_by = kPassedByMax, .pages = 2},
+      {.arrival = 2, .priority = 5, .pages = 1}};
   EXPECT_EQ(choose_admission(waiting, {.slots = 1, .pages = 4}), 0u);
 }
 
@@ -60,9 +59,9 @@ TEST(AdmissionPolicy, nobody_is_passed_by_more_than_the_bound_whatever_comes) {
       for (uint64_t i = bits % 3; i > 0 && waiting.size() < 100; --i)
         waiting.push_back({.arrival = arrivals++,
                            .priority = static_cast<int32_t>((bits >> 8) % 3) - 1,
-                           .pages_max = (bits >> 16) % 10 == 0
-                                            ? kPages
-                                            : 1 + static_cast<int64_t>((bits >> 24) % 6)});
+                           .pages = (bits >> 16) % 10 == 0
+                                        ? kPages
+                                        : 1 + static_cast<int64_t>((bits >> 24) % 6)});
       std::erase_if(running, [turn](const Runner& runner) { return runner.until <= turn; });
       for (;;) {
         AdmissionRoom room = {.slots = 4 - static_cast<int32_t>(running.size()), .pages = kPages};
@@ -70,9 +69,9 @@ TEST(AdmissionPolicy, nobody_is_passed_by_more_than_the_bound_whatever_comes) {
         const std::optional<size_t> chosen = choose_admission(waiting, room);
         if (!chosen) break;
         const WaitingView view = waiting[*chosen];
-        ASSERT_LE(view.pages_max, room.pages);
+        ASSERT_LE(view.pages, room.pages);
         waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(*chosen));
-        running.push_back({view.pages_max, turn + 1 + (bits >> 32) % 5});
+        running.push_back({view.pages, turn + 1 + (bits >> 32) % 5});
         for (WaitingView& other : waiting) {
           other.passed_by += other.arrival < view.arrival ? 1 : 0;
           ASSERT_LE(other.passed_by, kPassedByMax) << "seed " << seed << " turn " << turn;
@@ -92,12 +91,12 @@ std::vector<int32_t> granted(const std::vector<RunningView>& running, int32_t st
 }
 
 RunningView decoding(uint64_t arrival) {
-  return {.arrival = arrival, .prompt_len = 10, .known_len = 15, .committed_len = 14};
+  return {.arrival = arrival, .prefill_len = 10, .known_len = 15, .committed_len = 14};
 }
 
 RunningView reading(uint64_t arrival, int64_t prompt_len, int64_t committed_len) {
   return {.arrival = arrival,
-          .prompt_len = prompt_len,
+          .prefill_len = prompt_len,
           .known_len = prompt_len,
           .committed_len = committed_len};
 }
@@ -129,6 +128,21 @@ TEST(TokenPolicy, fewer_rows_than_decoding_sequences_is_a_programmer_error) {
   std::vector<int32_t> result(2);
   const std::vector<RunningView> running = {decoding(1), decoding(2)};
   EXPECT_DEATH(grant_tokens(running, 1, result), "too small for the decode rows");
+}
+
+TEST(VictimPolicy, the_last_to_arrive_of_the_lowest_priority_goes) {
+  std::vector<RunningView> running = {decoding(2), decoding(7), decoding(5)};
+  EXPECT_EQ(choose_victim(running), 1u);
+  running[0].priority = -1;
+  EXPECT_EQ(choose_victim(running), 0u);
+  running[1].priority = running[2].priority = -1;
+  EXPECT_EQ(choose_victim(running), 1u);
+}
+
+TEST(VictimPolicy, the_last_one_that_runs_is_left_alone) {
+  EXPECT_EQ(choose_victim({}), std::nullopt);
+  const std::vector<RunningView> running = {decoding(2)};
+  EXPECT_EQ(choose_victim(running), std::nullopt);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::optional<Anchor> fork_point(const ResumeShape& shape, const Sequence& leade
   const int64_t end = std::min({shared_len, follower_len - 1, leader.prompt_len() - 1});
   if (end <= ahead) return std::nullopt;
   // Tokens before `end` are computed under the cone that ends next behind it, or at it.
-  int64_t cone_end = leader.prompt_len();
+  int64_t cone_end = leader.prefill_len();
   for (const Anchor& anchor : leader.anchors())
     if (anchor.own_cone && anchor.position >= end) cone_end = std::min(cone_end, anchor.position);
   if (serves(shape, cone_end, end, follower_len)) return Anchor{.position = end};

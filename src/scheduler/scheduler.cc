@@ -8,18 +8,18 @@ namespace yeoul {
 
 namespace {
 
-WaitingView view_waiting(const Sequence& sequence, int64_t tokens_per_page) {
+WaitingView view_waiting(const Sequence& sequence, int64_t pages) {
   return {.arrival = sequence.spec().arrival,
           .priority = sequence.spec().priority,
           .passed_by = sequence.passed_by(),
-          .pages_max = sequence.pages_max(tokens_per_page),
+          .pages = pages,
           .is_held = sequence.is_held()};
 }
 
 RunningView view_running(const Sequence& sequence) {
   return {.arrival = sequence.spec().arrival,
           .priority = sequence.spec().priority,
-          .prompt_len = sequence.prompt_len(),
+          .prefill_len = sequence.prefill_len(),
           .known_len = sequence.known_len(),
           .committed_len = sequence.committed_len(),
           .item_end_max = sequence.cone_end(),
@@ -47,13 +47,24 @@ void Scheduler::enqueue(Sequence& sequence) {
   waiting_.push_back(&sequence);
 }
 
+// A paused sequence gives nothing back for now, so nobody waits for its end.
+int64_t Scheduler::wanted(const Sequence& sequence) const {
+  const bool any_proceeds =
+      std::ranges::any_of(running_, [](const Sequence* running) { return !running->is_paused(); });
+  return is_dry_ && any_proceeds ? sequence.pages_max(limits_.tokens_per_page)
+                                 : sequence.pages_wanted(limits_.tokens_per_page);
+}
+
 Sequence* Scheduler::next_admission() const {
   if (free_slots_.empty() || waiting_.empty()) return nullptr;
   waiting_views_.clear();
   for (const Sequence* sequence : waiting_)
-    waiting_views_.push_back(view_waiting(*sequence, limits_.tokens_per_page));
+    waiting_views_.push_back(view_waiting(*sequence, wanted(*sequence)));
+  int64_t taken = pages_held(running_);
+  for (const Sequence* sequence : running_)
+    taken += std::max<int64_t>(0, wanted(*sequence) - std::ssize(sequence->page_table().pages()));
   const AdmissionRoom room = {.slots = static_cast<int32_t>(free_slots_.size()),
-                              .pages = limits_.num_pages - promised_pages_};
+                              .pages = limits_.num_pages - taken};
   const std::optional<size_t> chosen = choose_admission(waiting_views_, room);
   return chosen ? waiting_[*chosen] : nullptr;
 }
@@ -66,20 +77,45 @@ void Scheduler::admit(Sequence& sequence) {
   sequence.start(free_slots_.back());
   free_slots_.pop_back();
   running_.push_back(&sequence);
-  promised_pages_ += sequence.pages_max(limits_.tokens_per_page);
 }
 
 void Scheduler::remove(Sequence& sequence) noexcept {
   if (sequence.phase() == Sequence::Phase::kRunning) {
-    CHECK(std::erase(running_, &sequence) == 1, "not running");
-    free_slots_.push_back(sequence.slot());
-    promised_pages_ -= sequence.pages_max(limits_.tokens_per_page);
-    for (Sequence* other : waiting_)
-      if (other->leader() == &sequence) other->stop_waiting();
+    leave_slot(sequence);
+    is_dry_ = false;
   } else {
     CHECK(std::erase(waiting_, &sequence) == 1, "not waiting");
   }
   sequence.end();
+}
+
+void Scheduler::leave_slot(Sequence& sequence) noexcept {
+  CHECK(std::erase(running_, &sequence) == 1, "not running");
+  free_slots_.push_back(sequence.slot());
+  for (Sequence* other : waiting_)
+    if (other->leader() == &sequence) other->stop_waiting();
+}
+
+void Scheduler::view_all_running() const {
+  running_views_.clear();
+  for (const Sequence* sequence : running_) running_views_.push_back(view_running(*sequence));
+}
+
+Sequence* Scheduler::choose_victim() const {
+  view_all_running();
+  const std::optional<size_t> chosen = yeoul::choose_victim(running_views_);
+  return chosen ? running_[*chosen] : nullptr;
+}
+
+void Scheduler::preempt(Sequence& sequence) noexcept {
+  leave_slot(sequence);
+  sequence.preempt();
+  sequence.stop_waiting();
+  is_dry_ = true;
+  const auto place = std::ranges::find_if(waiting_, [&](const Sequence* other) {
+    return other->spec().arrival > sequence.spec().arrival;
+  });
+  waiting_.insert(place, &sequence);
 }
 
 void Scheduler::plan(uint64_t step_id, StepPlan& plan) const {
@@ -88,8 +124,7 @@ void Scheduler::plan(uint64_t step_id, StepPlan& plan) const {
   plan.tokens.clear();
   plan.pages.clear();
   plan.pending.clear();
-  running_views_.clear();
-  for (const Sequence* sequence : running_) running_views_.push_back(view_running(*sequence));
+  view_all_running();
   granted_.resize(running_.size());
   grant_tokens(running_views_, limits_.step_tokens_max, granted_);
   for (size_t i = 0; i < running_.size(); ++i)
@@ -99,7 +134,7 @@ void Scheduler::plan(uint64_t step_id, StepPlan& plan) const {
 void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPlan& plan) const {
   const int64_t begin = sequence.committed_len();
   const int64_t end = begin + num_tokens;
-  const bool is_prefill = begin < sequence.prompt_len();
+  const bool is_prefill = begin < sequence.prefill_len();
   StepItem item;
   item.slot = sequence.slot();
   item.position = begin;
@@ -124,8 +159,24 @@ void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPl
 void reserve_plan(const SchedulerLimits& limits, StepPlan& plan) {
   plan.items.reserve(static_cast<size_t>(limits.parallel));
   plan.tokens.reserve(static_cast<size_t>(limits.step_tokens_max));
-  // Each table is within its sequence's promise, and the promises are within the pool.
-  plan.pages.reserve(static_cast<size_t>(limits.num_pages));
+  // Sequences share pages, so that their tables may be longer than the pool together.
+  plan.pages.reserve(static_cast<size_t>(limits.parallel) *
+                     static_cast<size_t>(limits.sequence_pages_max));
+}
+
+int64_t pages_held(std::span<Sequence* const> sequences) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const std::span<const int32_t> pages = sequences[i]->page_table().pages();
+    int64_t counted = 0;
+    for (size_t j = 0; j < i; ++j) {
+      const std::span<const int32_t> others = sequences[j]->page_table().pages();
+      counted =
+          std::max<int64_t>(counted, std::ranges::mismatch(pages, others).in1 - pages.begin());
+    }
+    sum += std::ssize(pages) - counted;
+  }
+  return sum;
 }
 
 int64_t page_demand(const StepPlan& plan) {

@@ -14,6 +14,7 @@ struct SchedulerLimits {
   int32_t parallel = 0;         // slots
   int32_t step_tokens_max = 0;  // rows of one step, at least `parallel`
   int32_t num_pages = 0;
+  int32_t sequence_pages_max = 0;  // of one sequence
   int32_t tokens_per_page = 0;
   int32_t num_layers = 0;
   int32_t sequences_max = 0;  // waiting and running together
@@ -22,10 +23,12 @@ struct SchedulerLimits {
 // A page of a plan that reserve_pages() has yet to name.
 inline constexpr int32_t kUnassignedPage = -1;
 
-// Who runs, and what each step computes. Keeps the waiting and the running sequences (borrowed),
-// the slots, and the promise that makes reservation infallible: a sequence is admitted when the
-// most pages it can come to hold fit beside what is promised to the running ones. Pages themselves
-// are taken as tokens come. (Preemption will replace the promise.)
+// Who runs, and what each step computes. Keeps the waiting and the running sequences (borrowed) and
+// the slots. A sequence is admitted when the pages for what it has to compute at once, and one to
+// grow into, fit beside what the running ones hold and want. Pages themselves are taken as tokens
+// come; when a step wants more than there are, victims give theirs back (preempt) and wait again.
+// The pool is dry from then until a running sequence ends: meanwhile a sequence is admitted only if
+// it could run to its end beside the running ones, so that nobody starts just to be put aside.
 // Allocates at construction only. Thread-confined to the engine thread.
 class Scheduler {
  public:
@@ -36,11 +39,17 @@ class Scheduler {
   // The waiting sequence that may start now, or nullptr. Pure.
   Sequence* next_admission() const;
 
-  // Gives it a slot and its promise; counts that it passed earlier arrivals.
+  // Gives it a slot; counts that it passed earlier arrivals.
   void admit(Sequence& sequence);
 
-  // Ends a waiting or running sequence: slot, promise and pages are free again.
+  // Ends a waiting or running sequence: slot and pages are free again.
   void remove(Sequence& sequence) noexcept;
+
+  // Who gives its pages back when they run out, or nullptr when less than two run. Pure.
+  Sequence* choose_victim() const;
+
+  // Puts a running sequence back into the queue, in its old place.
+  void preempt(Sequence& sequence) noexcept;
 
   // Writes what the next step computes. Pure; the capacity of plan's vectors is reused. Pages that
   // the step needs anew are kUnassignedPage.
@@ -48,22 +57,27 @@ class Scheduler {
 
   std::span<Sequence* const> waiting() const { return waiting_; }
   std::span<Sequence* const> running() const { return running_; }
-  int64_t promised_pages() const { return promised_pages_; }
   const SchedulerLimits& limits() const { return limits_; }
 
  private:
+  void view_all_running() const;
+  void leave_slot(Sequence& sequence) noexcept;
+  int64_t wanted(const Sequence& sequence) const;
   void append_item(const Sequence& sequence, int32_t num_tokens, StepPlan& plan) const;
 
   const SchedulerLimits limits_;
   std::vector<Sequence*> waiting_;  // by arrival
   std::vector<Sequence*> running_;  // by admission
   std::vector<int32_t> free_slots_;
-  int64_t promised_pages_ = 0;
+  bool is_dry_ = false;
   // Scratch, so that deciding does not allocate.
   mutable std::vector<WaitingView> waiting_views_;
   mutable std::vector<RunningView> running_views_;
   mutable std::vector<int32_t> granted_;
 };
+
+// Pages that sequences hold, each counted once: they share pages only at the front of their tables.
+int64_t pages_held(std::span<Sequence* const> sequences);
 
 // Reserves room in the plan's vectors for any plan within the limits.
 void reserve_plan(const SchedulerLimits& limits, StepPlan& plan);

@@ -14,6 +14,7 @@ namespace {
 constexpr SchedulerLimits kLimits = {.parallel = 2,
                                      .step_tokens_max = 8,
                                      .num_pages = 10,
+                                     .sequence_pages_max = 10,
                                      .tokens_per_page = 4,
                                      .num_layers = 40,
                                      .sequences_max = 8};
@@ -137,19 +138,25 @@ TEST_F(SchedulerTest, planning_twice_gives_the_same_plan_and_moves_nothing) {
   EXPECT_EQ(pool_.num_free(), kLimits.num_pages);
 }
 
-TEST_F(SchedulerTest, pages_are_promised_whole_and_taken_as_tokens_come) {
+TEST_F(SchedulerTest, pages_are_taken_as_tokens_come) {
   const Sequence& sequence = add(5, 20);
   admit_all();
-  EXPECT_EQ(scheduler_.promised_pages(), 6);
   EXPECT_EQ(pool_.num_used(), 0);
   step();
   EXPECT_EQ(sequence.page_table().size(), 2u);
 }
 
+TEST_F(SchedulerTest, one_gets_in_when_its_prompt_fits_whatever_it_may_grow_to) {
+  add(12, 29);  // 3 pages and one to grow into, 10 in the end
+  const Sequence& second = add(17, 24);
+  admit_all();
+  EXPECT_EQ(second.phase(), Sequence::Phase::kRunning);
+}
+
 TEST_F(SchedulerTest, a_big_one_waits_while_a_small_one_passes_and_is_counted) {
-  add(12, 13);                        // 6 pages
-  Sequence& big = add(17, 8);         // 6 pages: does not fit beside the first
-  const Sequence& small = add(4, 9);  // 3 pages
+  add(12, 13);                        // wants 4 pages
+  Sequence& big = add(24, 8);         // wants 7: does not fit beside the first
+  const Sequence& small = add(4, 9);  // wants 2
   admit_all();
   EXPECT_EQ(big.phase(), Sequence::Phase::kWaiting);
   EXPECT_EQ(small.phase(), Sequence::Phase::kRunning);
@@ -159,18 +166,80 @@ TEST_F(SchedulerTest, a_big_one_waits_while_a_small_one_passes_and_is_counted) {
   EXPECT_EQ(big.phase(), Sequence::Phase::kRunning);
 }
 
-TEST_F(SchedulerTest, the_end_of_a_sequence_frees_slot_promise_and_pages) {
+TEST_F(SchedulerTest, the_end_of_a_sequence_frees_slot_and_pages) {
   add(12, 13);
   admit_all();
   step();
   EXPECT_GT(pool_.num_used(), 0);
   scheduler_.remove(*sequences_[0]);
-  EXPECT_EQ(scheduler_.promised_pages(), 0);
   EXPECT_EQ(pool_.num_used(), 0);
   EXPECT_TRUE(scheduler_.running().empty());
   add(4, 1);
   admit_all();
   EXPECT_EQ(sequences_[1]->slot(), 0);
+}
+
+TEST_F(SchedulerTest, a_victim_waits_in_its_old_place_and_reads_its_output_like_a_prompt) {
+  add(3, 9);
+  Sequence& victim = add(2, 9);
+  add(2, 9);  // no slot for it
+  admit_all();
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_EQ(victim.output().size(), 3u);
+  EXPECT_EQ(scheduler_.choose_victim(), &victim);
+  scheduler_.preempt(victim);
+  EXPECT_EQ(victim.phase(), Sequence::Phase::kWaiting);
+  EXPECT_EQ(victim.page_table().size(), 0u);
+  EXPECT_EQ(victim.computed_before(), 4);
+  ASSERT_EQ(scheduler_.waiting().size(), 2u);
+  EXPECT_EQ(scheduler_.waiting()[0], &victim);
+  admit_all();
+  step();
+  const StepItem& item = plan_.items.back();
+  EXPECT_EQ(item.position, 0);
+  EXPECT_EQ(item.num_tokens, 5);
+  EXPECT_EQ(item.cone_end, 5);
+  EXPECT_EQ(item.logits, LogitsFor::kLastToken);
+  const std::span<const TokenId> tokens = std::span(plan_.tokens).last(5);
+  EXPECT_EQ(std::vector<TokenId>(tokens.begin(), tokens.end()),
+            (std::vector<TokenId>{100, 101, 1, 2, 3}));
+  EXPECT_EQ(victim.output().size(), 4u);
+}
+
+TEST_F(SchedulerTest, when_the_pool_was_dry_only_those_get_in_that_can_run_to_their_end) {
+  add(8, 9);                      // up to 4 pages
+  Sequence& victim = add(4, 25);  // up to 7
+  const Sequence& small = add(4, 5);
+  admit_all();
+  step();
+  scheduler_.preempt(victim);
+  admit_all();
+  EXPECT_EQ(victim.phase(), Sequence::Phase::kWaiting);
+  EXPECT_EQ(small.phase(), Sequence::Phase::kRunning);
+  scheduler_.remove(*sequences_[0]);
+  admit_all();
+  EXPECT_EQ(victim.phase(), Sequence::Phase::kRunning);
+}
+
+TEST_F(SchedulerTest, nobody_waits_for_the_end_of_those_that_are_paused) {
+  Sequence& first = add(8, 9);
+  Sequence& victim = add(4, 25);
+  admit_all();
+  step();
+  scheduler_.preempt(victim);
+  first.pause(true);
+  EXPECT_EQ(scheduler_.next_admission(), &victim);
+}
+
+TEST_F(SchedulerTest, those_that_wait_for_a_victim_wait_no_longer) {
+  add(8, 9);
+  Sequence& leader = add(20, 2);
+  Sequence& follower = add(20, 2);
+  admit_all();
+  follower.wait_for(leader, 16);
+  ASSERT_TRUE(follower.is_held());
+  scheduler_.preempt(leader);
+  EXPECT_EQ(follower.leader(), nullptr);
 }
 
 TEST_F(SchedulerTest, a_waiting_sequence_can_leave_the_queue) {
@@ -196,11 +265,11 @@ TEST_F(SchedulerTest, the_invariants_hold_and_each_breach_is_found) {
     EXPECT_NE(result.error().message.find(text), std::string::npos) << result.error().message;
   };
   expect_violation([](auto& s) { s.running[1].slot = 0; }, "slot 0 of 2 is used twice");
-  expect_violation([](auto& s) { s.promised_pages = 9; }, "pages are promised, 9 counted");
-  expect_violation([](auto& s) { s.limits.num_pages = 4; }, "4 exist");
+  expect_violation([](auto& s) { s.limits.num_pages = 2; }, "3 pages, 2 exist");
   expect_violation([](auto& s) { s.running[0].num_pages = 1; }, "do not match");
-  expect_violation([](auto& s) { s.running[0].pages_max = 1; }, "more pages than promised");
+  expect_violation([](auto& s) { s.running[0].pages_max = 1; }, "more pages than it may hold");
   expect_violation([](auto& s) { s.running[0].known_len = 9; }, "not exactly one pending");
+  expect_violation([](auto& s) { s.running[0].prefill_len = 5; }, "its prefill does not end");
   expect_violation([](auto& s) { s.running[0].known_len = 6; }, "nothing left to compute");
   expect_violation([](auto& s) { s.running[0].output_max = 1; }, "ought to have ended");
   expect_violation([](auto& s) { s.waiting_passed_by = {kPassedByMax + 1}; }, "passed by 33");

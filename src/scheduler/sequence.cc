@@ -33,6 +33,18 @@ void Sequence::start(int32_t slot) {
   CHECK(phase_ == Phase::kWaiting, "slot {}", slot);
   phase_ = Phase::kRunning;
   slot_ = slot;
+  prefill_len_ = known_len();
+}
+
+void Sequence::preempt() noexcept {
+  CHECK(phase_ == Phase::kRunning, "slot {}", slot_);
+  phase_ = Phase::kWaiting;
+  slot_ = -1;
+  is_paused_ = false;
+  pages_.clear();
+  computed_before_ = std::max(computed_before_, committed_len_);
+  committed_len_ = kept_len_ = 0;
+  num_anchors_ = 0;
 }
 
 void Sequence::resume(int64_t length, const PageTable& from, int64_t tokens_per_page,
@@ -42,7 +54,7 @@ void Sequence::resume(int64_t length, const PageTable& from, int64_t tokens_per_
   CHECK(copied.has_value() == (length % tokens_per_page != 0));
   pages_.share_prefix(from, static_cast<size_t>(length / tokens_per_page));
   if (copied) pages_.append(*copied);
-  committed_len_ = resumed_len_ = kept_len_ = length;
+  committed_len_ = kept_len_ = length;
 }
 
 bool Sequence::add_anchor(const Anchor& anchor) {
@@ -64,7 +76,7 @@ bool Sequence::add_anchor(const Anchor& anchor) {
 int64_t Sequence::cone_end() const {
   for (const Anchor& anchor : anchors())
     if (anchor.own_cone && anchor.position > committed_len_) return anchor.position;
-  return prompt_len();
+  return prefill_len_;
 }
 
 void Sequence::commit(int64_t num_tokens, int32_t num_new_pages,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +45,8 @@ class Sequence {
   enum class Phase : uint8_t { kWaiting, kRunning, kEnded };
   static constexpr size_t kAnchorsMax = 8;
 
-  Sequence(const SequenceSpec& spec, PagePool& pool) : spec_(spec), pages_(pool) {}
+  Sequence(const SequenceSpec& spec, PagePool& pool)
+      : spec_(spec), pages_(pool), prefill_len_(std::ssize(spec.prompt)) {}
 
   const SequenceSpec& spec() const { return spec_; }
   Phase phase() const { return phase_; }
@@ -56,9 +58,18 @@ class Sequence {
   const PageTable& page_table() const { return pages_; }
   TokenId token_at(int64_t position) const;
 
+  // Where its prefill ends: the tokens it knew when it started to run. The prompt; after a
+  // preemption also the output so far, which is computed again like a prompt.
+  int64_t prefill_len() const { return prefill_len_; }
+
   // Pages it holds at most: the last output token is never computed, so its position needs none.
   int64_t pages_max(int64_t tokens_per_page) const {
     return pages_for(prompt_len() + spec_.output_max - 1, tokens_per_page);
+  }
+
+  // Pages for what it has to compute at once, and one to grow into.
+  int64_t pages_wanted(int64_t tokens_per_page) const {
+    return std::min(pages_max(tokens_per_page), pages_for(known_len(), tokens_per_page) + 1);
   }
 
   // Allocates what a running sequence needs to the end: kResourceExhausted when memory is short.
@@ -67,11 +78,17 @@ class Sequence {
   // Waiting -> running.
   void start(int32_t slot);
 
+  // Running -> waiting: gives the pages back, forgets what is computed, keeps what is known.
+  // Forgets the anchors too: whether they can have their cones depends on where it starts.
+  void preempt() noexcept;
+
+  // Tokens that were computed before the last preemption: computing them again is no news.
+  int64_t computed_before() const { return computed_before_; }
+
   // Starts behind the first `length` tokens, whose pages `from` holds: shares those that are full.
   // `copied` is a page of its own for the rest of them, unless `length` ends a page.
   void resume(int64_t length, const PageTable& from, int64_t tokens_per_page,
               std::optional<int32_t> copied);
-  int64_t resumed_len() const { return resumed_len_; }
 
   // Anchors of the prompt, ascending. add_anchor: false for one that is not inside the prompt and
   // ahead of what is committed, or too many.
@@ -79,7 +96,7 @@ class Sequence {
   std::span<const Anchor> anchors() const { return std::span(anchors_).first(num_anchors_); }
 
   // Where the cone of the prompt token that is next ends: the next anchor with one of its own, else
-  // the end of the prompt. An item does not go beyond it.
+  // the end of the prefill. An item does not go beyond it.
   int64_t cone_end() const;
 
   // The longest prefix whose state was kept, or that this sequence resumed from.
@@ -120,7 +137,8 @@ class Sequence {
   PageTable pages_;
   std::vector<TokenId> output_;
   int64_t committed_len_ = 0;
-  int64_t resumed_len_ = 0;
+  int64_t prefill_len_ = 0;
+  int64_t computed_before_ = 0;
   int64_t kept_len_ = 0;
   std::array<Anchor, kAnchorsMax> anchors_;
   size_t num_anchors_ = 0;

@@ -47,6 +47,34 @@ TEST(Sequence, commit_takes_over_the_reserved_pages_and_end_returns_them) {
   EXPECT_EQ(pool.num_free(), 8);
 }
 
+TEST(Sequence, a_preempted_one_forgets_what_is_computed_and_the_cones_planned_for_it) {
+  PagePool pool(8);
+  Sequence sequence({.prompt = kPrompt, .output_max = 3}, pool);
+  ASSERT_TRUE(sequence.reserve_memory(4));
+  EXPECT_EQ(sequence.prefill_len(), 5);
+  sequence.start(3);
+  ASSERT_TRUE(sequence.add_anchor({.position = 4, .own_cone = true}));
+  EXPECT_EQ(sequence.cone_end(), 4);
+  std::array<int32_t, 2> storage{};
+  auto reserved = PageReservation::make(pool, storage);
+  sequence.commit(5, 2, *reserved);
+  sequence.append_output(77);
+  sequence.preempt();
+  EXPECT_EQ(sequence.phase(), Sequence::Phase::kWaiting);
+  EXPECT_EQ(sequence.committed_len(), 0);
+  EXPECT_EQ(sequence.computed_before(), 5);
+  EXPECT_EQ(pool.num_free(), 8);
+  sequence.start(1);
+  EXPECT_EQ(sequence.prefill_len(), 6);
+  EXPECT_EQ(sequence.cone_end(), 6);
+}
+
+TEST(Sequence, it_wants_pages_for_what_it_knows_and_one_more_up_to_its_end) {
+  PagePool pool(8);
+  EXPECT_EQ(Sequence({.prompt = kPrompt, .output_max = 40}, pool).pages_wanted(4), 3);
+  EXPECT_EQ(Sequence({.prompt = kPrompt, .output_max = 2}, pool).pages_wanted(4), 2);
+}
+
 TEST(Sequence, committing_unknown_tokens_is_a_programmer_error) {
   PagePool pool(8);
   Sequence sequence({.prompt = kPrompt, .output_max = 2}, pool);

@@ -33,14 +33,39 @@ ClientMetric sample(MetricType type, double value, std::vector<ClientMetric::Lab
   return metric;
 }
 
+double number(int64_t value) {
+  return static_cast<double>(value);
+}
+
 MetricFamily family(const char* name, const char* help, MetricType type, double value) {
   return {name, help, type, {sample(type, value, {})}};
+}
+
+// What weights outside of memory cost.
+std::vector<MetricFamily> weight_families(const WeightTraffic& weights) {
+  return {
+      family("yeoul_expert_hits_total", "Experts wanted and in memory.", MetricType::Counter,
+             number(weights.expert_hits)),
+      family("yeoul_expert_misses_total", "Experts wanted and read.", MetricType::Counter,
+             number(weights.expert_misses)),
+      family("yeoul_expert_read_bytes_total", "Bytes of experts read.", MetricType::Counter,
+             number(weights.expert_bytes_read)),
+      family("yeoul_expert_wait_seconds_total", "Time without work while experts were read.",
+             MetricType::Counter, weights.expert_wait_s),
+      family("yeoul_engram_rows_total", "Engram rows wanted.", MetricType::Counter,
+             number(weights.engram_rows)),
+      family("yeoul_engram_rows_kept_total", "Engram rows wanted and in memory.",
+             MetricType::Counter, number(weights.engram_rows_kept)),
+      family("yeoul_engram_reads_total", "Reads of Engram tables.", MetricType::Counter,
+             number(weights.engram_reads)),
+      family("yeoul_engram_wait_seconds_total", "Time a layer waited for Engram rows.",
+             MetricType::Counter, weights.engram_wait_s),
+  };
 }
 
 // What the engine counts itself.
 std::vector<MetricFamily> engine_families(const Engine& engine) {
   const EngineStats stats = engine.stats();
-  const auto number = [](int64_t value) { return static_cast<double>(value); };
   std::vector<MetricFamily> out = {
       family("yeoul_running", "Sequences that run.", MetricType::Gauge, number(stats.running)),
       family("yeoul_waiting", "Sequences that wait for a slot.", MetricType::Gauge,
@@ -78,22 +103,11 @@ std::vector<MetricFamily> engine_families(const Engine& engine) {
       family("yeoul_steps_total", "Steps of the engine.", MetricType::Counter, number(stats.steps)),
       family("yeoul_step_seconds_total", "Time spent in steps.", MetricType::Counter,
              stats.step_seconds),
-      family("yeoul_expert_hits_total", "Experts wanted and in memory.", MetricType::Counter,
-             number(stats.weights.expert_hits)),
-      family("yeoul_expert_misses_total", "Experts wanted and read.", MetricType::Counter,
-             number(stats.weights.expert_misses)),
-      family("yeoul_expert_read_bytes_total", "Bytes of experts read.", MetricType::Counter,
-             number(stats.weights.expert_bytes_read)),
-      family("yeoul_expert_wait_seconds_total", "Time without work while experts were read.",
-             MetricType::Counter, stats.weights.expert_wait_s),
-      family("yeoul_engram_rows_total", "Engram rows wanted.", MetricType::Counter,
-             number(stats.weights.engram_rows)),
-      family("yeoul_engram_rows_kept_total", "Engram rows wanted and in memory.",
-             MetricType::Counter, number(stats.weights.engram_rows_kept)),
-      family("yeoul_engram_reads_total", "Reads of Engram tables.", MetricType::Counter,
-             number(stats.weights.engram_reads)),
-      family("yeoul_engram_wait_seconds_total", "Time a layer waited for Engram rows.",
-             MetricType::Counter, stats.weights.engram_wait_s),
+      family("yeoul_preemptions_total",
+             "Running sequences that gave their pages back and waited again.", MetricType::Counter,
+             number(stats.preemptions)),
+      family("yeoul_recomputed_tokens_total", "Tokens computed again after a preemption.",
+             MetricType::Counter, number(stats.recomputed_tokens)),
   };
   MetricFamily finished{
       "yeoul_engine_finished_total", "Requests that ended, by reason.", MetricType::Counter, {}};
@@ -104,6 +118,7 @@ std::vector<MetricFamily> engine_families(const Engine& engine) {
                                      {{"reason", to_string(reason)}}));
   }
   out.push_back(std::move(finished));
+  for (MetricFamily& weights : weight_families(stats.weights)) out.push_back(std::move(weights));
   return out;
 }
 

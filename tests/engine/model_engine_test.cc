@@ -144,7 +144,7 @@ class ExecutorRun {
   explicit ExecutorRun(const GenerateRequest& request)
       : executor_(make_tiny_executor({.parallel = 2, .step_tokens_max = 512})) {
     for (int32_t page = 0; page < 4; ++page) pages_.push_back(3 - page);
-    executor_->open_slot(1, {&request.sampling, 0, request.prompt, nullptr});
+    executor_->open_slot(1, {.sampling = &request.sampling, .prompt = request.prompt});
   }
 
   // Runs `tokens` from `position` on; returns the token sampled behind them.

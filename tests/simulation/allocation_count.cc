@@ -1,5 +1,6 @@
 #include "allocation_count.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -31,7 +32,7 @@ Question mixed_question(uint64_t key) {
 AllocationCount count_allocations(int64_t num_steps) {
   HouseOptions options;
   options.engine.parallel = 8;
-  options.engine.num_pages = 60;
+  options.engine.num_pages = 30;
   options.engine.stream_tokens_max = 16;
   options.engine.num_snapshots = 12;
   options.engine.snapshot_interval = 16;
@@ -65,7 +66,7 @@ AllocationCount count_allocations(int64_t num_steps) {
     count.admissions += admitted;
     if (cancels) continue;
     if (admitted > 0) {
-      count.beyond_admission += allocated - 2 * admitted;
+      count.beyond_admission += std::max<int64_t>(0, allocated - 2 * admitted);
       continue;
     }
     ++count.plain_steps;
@@ -73,6 +74,7 @@ AllocationCount count_allocations(int64_t num_steps) {
     count.in_plain_steps += allocated;
   }
   count.prefix_hits = house.engine->stats().prefix_hits;
+  count.preemptions = house.engine->stats().preemptions;
   count.snapshots_evicted = house.engine->stats().snapshots_evicted;
   return count;
 }

@@ -15,8 +15,9 @@ struct AllocationCount {
   int64_t in_plain_steps = 0;            // allocations there
   int64_t prefix_hits = 0;
   int64_t snapshots_evicted = 0;
+  int64_t preemptions = 0;
   // Allocations of steps that admitted, beyond the two of each admitted sequence: its output tokens
-  // and its page table. They come before the plan.
+  // and its page table. They come before the plan. One that was preempted needs neither again.
   int64_t beyond_admission = 0;
 };
 

@@ -105,6 +105,7 @@ void plan_cost() {
   constexpr SchedulerLimits kLimits = {.parallel = kSequences,
                                        .step_tokens_max = kSequences * kPrompt,
                                        .num_pages = kSequences * 128,
+                                       .sequence_pages_max = 128,
                                        .tokens_per_page = 256,
                                        .num_layers = 40,
                                        .sequences_max = kSequences};

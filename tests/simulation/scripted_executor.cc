@@ -37,8 +37,9 @@ void ScriptedExecutor::open_slot(int32_t slot, const SlotSetup& setup) {
   entry.is_open = true;
   entry.seed = setup.sampling->seed;
   entry.choice = setup.choice;
-  entry.prompt_len = std::ssize(setup.prompt);
   entry.tokens.assign(setup.prompt.begin(), setup.prompt.end());
+  entry.tokens.insert(entry.tokens.end(), setup.output.begin(), setup.output.end());
+  entry.prefill_len = std::ssize(entry.tokens);
   entry.prefix.clear();
   entry.state.clear();
   if (setup.resume.snapshot >= 0) resume(entry, setup.resume);
@@ -108,9 +109,9 @@ void ScriptedExecutor::check_item(const StepPlan& plan, const StepItem& item) {
         slot.tokens[static_cast<size_t>(item.position + i)])
       violation(item, fmt::format("token {} of the item is another one", i));
   if (item.layers != LayerRange{0, options_.shape.num_layers}) violation(item, "layer range");
-  const bool is_prefill = item.position < slot.prompt_len;
+  const bool is_prefill = item.position < slot.prefill_len;
   // Up to an anchor inside the prompt, or to its end.
-  if (is_prefill ? item.cone_end < end || item.cone_end > slot.prompt_len
+  if (is_prefill ? item.cone_end < end || item.cone_end > slot.prefill_len
                  : item.cone_end != kFullSchedule)
     violation(item, fmt::format("cone {}", item.cone_end));
   const bool ends_known = end == std::ssize(slot.tokens);

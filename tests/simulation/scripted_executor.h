@@ -80,7 +80,7 @@ class ScriptedExecutor final : public Executor {
     bool is_open = false;
     uint64_t seed = 0;
     int32_t choice = 0;
-    int64_t prompt_len = 0;
+    int64_t prefill_len = 0;       // tokens known when it was opened
     std::vector<TokenId> tokens;   // prompt and sampled
     std::vector<uint64_t> prefix;  // by committed position: hash of the tokens up to it
     ScriptedState state;           // as computed or restored

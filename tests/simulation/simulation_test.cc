@@ -12,6 +12,7 @@ TEST(Simulation, every_request_ends_once_with_the_tokens_of_its_script) {
   int64_t steps = 0;
   int64_t hits = 0;
   int64_t evicted = 0;
+  int64_t preempted = 0;
   for (uint64_t seed = kFirstSeed; seed < kFirstSeed + 100; ++seed) {
     const SimulationReport report = simulate(seed, 200);
     EXPECT_TRUE(report.violations.empty()) << describe(report);
@@ -19,10 +20,12 @@ TEST(Simulation, every_request_ends_once_with_the_tokens_of_its_script) {
     steps += report.steps;
     hits += report.prefix_hits;
     evicted += report.snapshots_evicted;
+    preempted += report.preemptions;
   }
   EXPECT_GE(steps, 10'000);
   EXPECT_GE(hits, 500);
   EXPECT_GE(evicted, 1'000);
+  EXPECT_GE(preempted, 500);
 }
 
 TEST(Simulation, one_seed_is_one_run) {

@@ -50,6 +50,7 @@ struct World {
   Script script;
   double arrival_chance = 0;
   double admission_fault_rate = 0;
+  double preemption_rate = 0;    // of a request in a step, besides those for want of pages
   double common_chance = 0;      // of a prompt that begins like an earlier one
   bool destroys_engine = false;  // in the middle of things, instead of draining
 };
@@ -87,6 +88,7 @@ World draw_world(Dice& dice) {
   if (dice.chance(0.1)) world.script.lose_at_launch = static_cast<uint64_t>(dice.between(1, 400));
   if (dice.chance(0.1)) world.script.lose_at_collect = static_cast<uint64_t>(dice.between(1, 400));
   world.destroys_engine = dice.chance(0.15);
+  world.preemption_rate = dice.chance(0.3) ? 0.05 : 0.0;
   return world;
 }
 
@@ -306,6 +308,7 @@ void Simulation::check_end() {
   report_.cached_tokens = stats.cached_tokens;
   report_.prefix_hits = stats.prefix_hits;
   report_.snapshots_evicted = stats.snapshots_evicted;
+  report_.preemptions = stats.preemptions;
   if (stats.prefix_hits != log_.slots_resumed) violation("hits and resumed slots differ");
   int64_t num_finished = 0;
   for (size_t i = 0; i < std::size(report_.endings); ++i) {
@@ -324,6 +327,10 @@ void Simulation::check_end() {
 SimulationReport Simulation::run() {
   const ScopedFault fault(FaultPoint::kAdmissionMemory,
                           [this](uint64_t id) { return admission_fails(id); });
+  uint64_t draws = 0;
+  const ScopedFault preemption(FaultPoint::kPreemption, [&](uint64_t) {
+    return unit_interval(counter_bits(mix64(~report_.seed), ++draws)) < world_.preemption_rate;
+  });
   while (report_.steps < num_steps_ && num_turns_ < 4 * num_steps_) {
     if (dice_.chance(world_.arrival_chance))
       for (int64_t burst = dice_.between(1, 4); burst > 0; --burst) submit();
@@ -365,11 +372,11 @@ SimulationReport simulate(uint64_t seed, int64_t num_steps) {
 std::string describe(const SimulationReport& report) {
   std::string text = fmt::format(
       "seed {:#x}: {} steps, {} requests ({} stop, {} length, {} cancelled, {} error), {} refused, "
-      "{} tokens, {} hits of {} tokens, {} evicted{}, {} violations",
+      "{} tokens, {} hits of {} tokens, {} evicted, {} preempted{}, {} violations",
       report.seed, report.steps, report.requests, report.endings[0], report.endings[1],
       report.endings[2], report.endings[3], report.refused, report.tokens, report.prefix_hits,
-      report.cached_tokens, report.snapshots_evicted, report.device_lost ? ", device lost" : "",
-      report.violations.size());
+      report.cached_tokens, report.snapshots_evicted, report.preemptions,
+      report.device_lost ? ", device lost" : "", report.violations.size());
   for (size_t i = 0; i < std::min<size_t>(report.violations.size(), 5); ++i)
     text += "\n  " + report.violations[i];
   return text;

@@ -17,6 +17,7 @@ struct SimulationReport {
   int64_t prefix_hits = 0;            // sequences that went on from a kept state
   int64_t cached_tokens = 0;
   int64_t snapshots_evicted = 0;
+  int64_t preemptions = 0;
   bool device_lost = false;
   int64_t ending_violations = 0;  // requests without exactly one terminal event
   std::vector<std::string> violations;
@@ -25,6 +26,7 @@ struct SimulationReport {
 // Runs the production engine, scheduler and page accounting over a scripted executor for at least
 // `num_steps` steps of traffic drawn from `seed`: bursts of requests, several choices, stop tokens,
 // constraints, deadlines, readers that are slow, stall or leave, item faults, failed admissions,
+// preemptions for want of pages and, in some seeds, at any time,
 // in some seeds a lost device or a destroyed engine, on tiny page pools; in most, prompts that
 // begin like earlier ones and few places for kept states. Checks every invariant after each step,
 // and every event of every request against the script.

@@ -23,6 +23,7 @@ TEST(StepAllocation, no_step_allocates_beyond_what_admission_needs) {
   EXPECT_GT(count.admissions, 500);
   EXPECT_GT(count.prefix_hits, 100);
   EXPECT_GT(count.snapshots_evicted, 100);
+  EXPECT_GT(count.preemptions, 20);
 }
 
 TEST(StepAllocation, the_memory_plan_covers_what_a_full_house_takes) {
