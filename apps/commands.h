@@ -31,6 +31,7 @@ struct ModelArguments {
   int32_t queue_max = 0;
   int32_t step_tokens_max = 512;
   bool prefix_cache = true;
+  DiskTierOptions disk;
   int32_t logit_rows_max = 0;
   int num_threads = 0;  // 0: as many as the machine gives
   Accumulate accumulate = Accumulate::kFloat;

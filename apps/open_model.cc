@@ -89,7 +89,8 @@ MemoryOptions memory_options(const ModelArguments& arguments) {
           .step_tokens_max = arguments.step_tokens_max,
           .logit_rows_max = arguments.logit_rows_max,
           .num_threads = compute_threads(arguments.num_threads),
-          .prefix_cache = arguments.prefix_cache};
+          .prefix_cache = arguments.prefix_cache,
+          .disk = arguments.disk};
 }
 
 Result<OpenedModel> open_model(const ModelArguments& arguments, bool verbose) {

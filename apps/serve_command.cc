@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "commands.h"
+#include "engine/disk_tier.h"
 #include "engine/engine.h"
 #include "engine/model_executor.h"
 #include "server/server.h"
@@ -29,6 +30,17 @@ void print_start(const Server& server, const std::string& name) {
   std::fflush(stdout);
 }
 
+// A store that cannot be opened costs what it would have saved, and nothing else.
+std::unique_ptr<BlobStore> open_disk_tier(const DiskTierOptions& options,
+                                          const Executor& executor) {
+  if (options.folder.empty()) return nullptr;
+  Result<std::unique_ptr<BlobStore>> store = DiskTier::open_store(options, executor);
+  if (store) return std::move(*store);
+  fmt::print(stderr, "yeoul: serving without --cache-dir {}: {}\n", options.folder,
+             store.error().message);
+  return nullptr;
+}
+
 Result<void> serve(ServeArguments arguments) {
   // Blocked before any thread starts, so that only sigwait below sees them.
   sigset_t signals;
@@ -51,9 +63,10 @@ Result<void> serve(ServeArguments arguments) {
                               .context_max = opened.model->plan().context_max,
                               .num_snapshots = opened.model->plan().kv.snapshots};
   const SteadyClock clock;
-  TRY_ASSIGN(
-      const std::unique_ptr<Engine> engine,
-      Engine::create(options, std::make_unique<ModelExecutor>(std::move(opened.model)), clock));
+  auto executor = std::make_unique<ModelExecutor>(std::move(opened.model));
+  std::unique_ptr<BlobStore> store = open_disk_tier(arguments.model.disk, *executor);
+  TRY_ASSIGN(const std::unique_ptr<Engine> engine,
+             Engine::create(options, std::move(executor), clock, std::move(store)));
   TRY_ASSIGN(const std::unique_ptr<Server> server,
              Server::create(std::move(arguments.server), *engine, opened.tokenizer));
   std::jthread stepping([&](const std::stop_token& stop) {
@@ -97,6 +110,13 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--queue", arguments->model.queue_max, "Sequences that may wait; more get 429")
       ->capture_default_str();
+  DiskTierOptions& disk = arguments->model.disk;
+  command
+      ->add_option("--cache-dir", disk.folder,
+                   "Folder that keeps what is known of prompts over restarts (default: none)")
+      ->type_name("DIR");
+  add_size_option(*command, "--cache-disk", disk.budget_bytes,
+                  "Bytes that folder may take, for example 64GiB (the default)");
   command->add_option("--http-threads", server.num_threads)->capture_default_str();
   command->callback([arguments, &exit_code] {
     const Result<void> served = serve(*arguments);

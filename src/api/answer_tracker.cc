@@ -108,6 +108,7 @@ void AnswerTracker::push_request_finished(const RequestFinished& event) {
   reuse_.candidate_tokens += event.reuse.candidate_tokens;
   reuse_.cached_tokens += event.reuse.cached_tokens;
   reuse_.seconds_saved += event.reuse.seconds_saved;
+  if (*reuse_.tier == 'n') reuse_.tier = event.reuse.tier;  // none so far
   if (*reuse_.reason == '\0') reuse_.reason = event.reuse.reason;
   timings_.queue_s = std::max(timings_.queue_s, event.timings.queue_s);
   timings_.prefill_s = std::max(timings_.prefill_s, event.timings.prefill_s);

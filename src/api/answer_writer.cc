@@ -42,6 +42,7 @@ Json AnswerWriter::prefix_block() const {
   Json out{{"shared_tokens", reuse.shared_tokens},
            {"candidate_tokens", reuse.candidate_tokens},
            {"cached_tokens", reuse.cached_tokens},
+           {"tier", reuse.tier},
            {"seconds_saved", reuse.seconds_saved}};
   if (*reuse.reason != '\0') out["reason"] = reuse.reason;
   return out;

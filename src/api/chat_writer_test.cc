@@ -45,6 +45,7 @@ std::string run(AnswerWriter& writer, std::string_view text,
   finished.reuse = {.shared_tokens = 9,
                     .candidate_tokens = 6,
                     .cached_tokens = 4,
+                    .tier = "disk",
                     .reason = "rows_missing",
                     .seconds_saved = 0.125};
   finished.timings = {0.5, 0.25, 2};
@@ -57,8 +58,8 @@ constexpr const char* kEnvelope =
     R"("system_fingerprint":"fp","choices":[{}])";
 
 const std::string kPrefix =
-    R"("prefix":{"shared_tokens":9,"candidate_tokens":6,"cached_tokens":4,"seconds_saved":0.125,)"
-    R"("reason":"rows_missing"})";
+    R"("prefix":{"shared_tokens":9,"candidate_tokens":6,"cached_tokens":4,"tier":"disk",)"
+    R"("seconds_saved":0.125,"reason":"rows_missing"})";
 
 std::string frame(const std::string& choices, const std::string& rest) {
   return "data: {" + fmt::format(fmt::runtime(kEnvelope), "chat.completion.chunk", choices) + rest +

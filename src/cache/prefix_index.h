@@ -115,6 +115,9 @@ class PrefixIndex {
   bool is_kept(int32_t snapshot) const { return entry(snapshot).node >= 0; }
   int64_t length(int32_t snapshot) const { return entry(snapshot).length; }
   const PageTable& pages(int32_t snapshot) const { return pages_.table(snapshot); }
+  uint64_t unit(int32_t snapshot, int64_t position) const {
+    return pages_.unit(snapshot, position);
+  }
   std::span<const int64_t> first_valid(int32_t snapshot) const;
   const PrefixTree& tree() const { return tree_; }
   const PrefixIndexLimits& limits() const { return limits_; }

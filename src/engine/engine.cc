@@ -25,8 +25,9 @@ RequestHandle::~RequestHandle() {
 
 Result<std::unique_ptr<Engine>> Engine::create(EngineOptions options,
                                                std::unique_ptr<Executor> executor,
-                                               const Clock& clock) {
-  return StepEngine::create(options, std::move(executor), clock);
+                                               const Clock& clock,
+                                               std::unique_ptr<BlobStore> store) {
+  return StepEngine::create(options, std::move(executor), clock, std::move(store));
 }
 
 EngineMemory engine_memory(const EngineOptions& options, const ModelShape& shape) {

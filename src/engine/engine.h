@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/disk_stats.h"
 #include "engine/event_stream.h"
 #include "engine/executor.h"
 #include "engine/request.h"
@@ -22,7 +23,8 @@ struct EngineOptions {
   int64_t context_max = 0;           // positions per sequence; 0: what the model allows
   int32_t num_snapshots = 0;         // states kept for later prompts; 0: no prefix is reused
   int64_t snapshot_interval = 4096;  // tokens between states kept inside a prompt; 0: none
-  size_t stream_tokens_max = 1024;   // unread tokens of one request before it is paused
+  FetchRule fetch = FetchRule::kWhenFaster;  // of what is on disk, where there is a disk tier
+  size_t stream_tokens_max = 1024;           // unread tokens of one request before it is paused
   Duration slow_reader_max = std::chrono::seconds(60);  // paused longer: cancelled
 };
 
@@ -59,6 +61,8 @@ struct EngineStats {
   int64_t prefix_hits = 0;     // of which some resumed from a state
   int64_t followers = 0;       // times that a sequence waited for what another one computed
   int64_t cached_tokens = 0;   // prompt tokens that were not computed
+  bool has_disk = false;
+  DiskTierStats disk;
 };
 
 // Exclusive hold of one request; destroying it cancels what is still running. Movable.
@@ -84,10 +88,12 @@ enum class StepOutcome : uint8_t { kProgressed, kIdle, kFailed };
 // submit() and stats() may be called from any thread.
 class Engine {
  public:
+  // store: open for units of DiskTier::unit_bytes_max(), or null: nothing is kept on disk.
   // kInvalidArgument when an option cannot be honoured, with the value that would work.
   static Result<std::unique_ptr<Engine>> create(EngineOptions options,
                                                 std::unique_ptr<Executor> executor,
-                                                const Clock& clock);
+                                                const Clock& clock,
+                                                std::unique_ptr<BlobStore> store = nullptr);
   virtual ~Engine() = default;
 
   // Validates and enqueues. kInvalidArgument: empty prompt, token out of range, bad sampling value,

@@ -88,6 +88,14 @@ struct WeightTraffic {
   double engram_wait_s = 0;
 };
 
+// What the disk tier keeps of this model, as bytes.
+struct StateUnits {
+  // Everything that bytes and their meaning depend on besides tokens. Empty: it keeps nothing.
+  std::string identity;
+  int64_t page_bytes = 0;  // rows of a full page
+  int64_t state_bytes_max = 0;
+};
+
 // Runs step plans on a model. Two implementations: ModelExecutor, and the scripted one of the
 // simulation. Thread-confined to the engine thread, which may launch the next step before it
 // commits the last one.
@@ -123,6 +131,25 @@ class Executor {
   // By layer, the first position whose window row a saved state holds. Borrowed until it is saved
   // over.
   virtual std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const = 0;
+
+  // Rows of the first num_tokens positions of a page, and saved states, as bytes appended to `out`;
+  // and back into a page that nobody reads yet, or under a number that holds no state: kCorrupt
+  // when they do not fit the model. Between two steps. Appending within the capacity of `out` does
+  // not allocate.
+  virtual StateUnits state_units() const { return {}; }
+  virtual int64_t page_bytes(int64_t /*num_tokens*/) const { return 0; }
+  virtual void export_page(int32_t /*page*/, int64_t /*num_tokens*/,
+                           std::vector<uint8_t>& /*out*/) const {}
+  virtual Result<void> import_page(int32_t /*page*/, int64_t /*num_tokens*/,
+                                   std::span<const uint8_t> /*bytes*/) {
+    return fail(ErrorCode::kUnsupported, "this executor keeps nothing on disk");
+  }
+  virtual void export_state(int32_t /*snapshot*/, int64_t /*length*/,
+                            std::vector<uint8_t>& /*out*/) const {}
+  virtual Result<void> import_state(int32_t /*snapshot*/, int64_t /*length*/,
+                                    std::span<const uint8_t> /*bytes*/) {
+    return fail(ErrorCode::kUnsupported, "this executor keeps nothing on disk");
+  }
 
   // The committed state of a slot, with the contents of its pages. restore() into an open, empty
   // slot whose `pages` are allocated; kInvalidArgument when the image is of another model, numerics

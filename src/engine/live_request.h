@@ -31,6 +31,8 @@ struct LiveRequest {
   int32_t planned_tokens = 0;  // output tokens that the step being planned may add to the stream
   int64_t output_tokens = 0;
   PrefixReuse reuse;
+  bool has_fetched = false;     // has had a state brought back from disk, or tried to
+  int64_t restored_tokens = 0;  // of the state that was brought back from disk for it
   ProgressEvent last_progress;
   std::optional<TimePoint> prefill_began_at;
   std::optional<TimePoint> first_token_at;

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_ops.h"
 #include "cache/prefix_index.h"
+#include "engine/disk_tier.h"
 #include "engine/engine.h"
 #include "io/machine.h"
 
@@ -41,6 +42,16 @@ int64_t sampler_bytes(const ModelConfig& config, int32_t parallel) {
   return int64_t{config.vocab_size} * (16 + int64_t{parallel} * 9 + 1);
 }
 
+// As the executor's state_units() says, before there is one; pages are a few bytes smaller.
+int64_t disk_tier_bytes(const ModelConfig& config, const DiskTierOptions& options,
+                        int64_t context_max) {
+  const StateUnits units = {.page_bytes = KvStore::page_bytes(config, kTokensPerPage),
+                            .state_bytes_max = KvStore::state_bytes_max(config)};
+  const ModelShape shape = {.num_layers = config.num_hidden_layers,
+                            .tokens_per_page = kTokensPerPage};
+  return DiskTier::memory_bytes(options, DiskTier::unit_bytes_max(units, shape), context_max);
+}
+
 void add_rows(const Checkpoint& checkpoint, const MemoryOptions& options, MemoryPlan& plan) {
   const ModelConfig& config = checkpoint.config();
   const auto add = [&](std::string name, int64_t bytes, std::string note) {
@@ -69,6 +80,9 @@ void add_rows(const Checkpoint& checkpoint, const MemoryOptions& options, Memory
       engine.running_bytes + engine.prompt_bytes +
           plan.context_max * options.parallel * int64_t{sizeof(TokenId)},
       "prompts and answers, at their longest");
+  if (!options.disk.folder.empty())
+    add("disk tier", disk_tier_bytes(config, options.disk, plan.context_max),
+        fmt::format("buffers; {} on disk", format_bytes(options.disk.budget_bytes)));
   add("process", kProcessBytes, "tokenizer, connections, heap");
 }
 

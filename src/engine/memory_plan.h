@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/disk_stats.h"
 #include "model/forward.h"
 #include "model/kv_store.h"
 
@@ -25,6 +26,7 @@ struct MemoryOptions {
   int32_t logit_rows_max = 0;     // rows with logits in a step; default: parallel
   int num_threads = 1;
   bool prefix_cache = true;  // keep states of prompts for later ones
+  DiskTierOptions disk;      // and on disk
 };
 
 // One buffer, or one kind of buffers.

@@ -9,6 +9,8 @@
 namespace yeoul {
 namespace {
 
+constexpr const char* kPrefillMode = "exact";
+
 LogitRows logit_rows(LogitsFor logits) {
   switch (logits) {
     case LogitsFor::kNone:
@@ -239,6 +241,37 @@ std::span<const int64_t> ModelExecutor::snapshot_first_valid(int32_t snapshot) c
   return model_->kv().snapshot_first_valid(snapshot);
 }
 
+// Tokens of a page and layout are the build's; a build that changes them changes the version.
+StateUnits ModelExecutor::state_units() const {
+  return {.identity = fmt::format("{} {} {} {} tokens a page, state 1", model_->identity(),
+                                  model_->numerics_id(), kPrefillMode, kTokensPerPage),
+          .page_bytes = page_bytes(kTokensPerPage),
+          .state_bytes_max = KvStore::state_bytes_max(model_->config())};
+}
+
+int64_t ModelExecutor::page_bytes(int64_t num_tokens) const {
+  return model_->kv().rows_bytes(num_tokens);
+}
+
+void ModelExecutor::export_page(int32_t page, int64_t num_tokens, std::vector<uint8_t>& out) const {
+  model_->kv().append_rows(page, num_tokens, out);
+}
+
+Result<void> ModelExecutor::import_page(int32_t page, int64_t num_tokens,
+                                        std::span<const uint8_t> bytes) {
+  return model_->kv().read_rows(page, num_tokens, bytes);
+}
+
+void ModelExecutor::export_state(int32_t snapshot, int64_t length,
+                                 std::vector<uint8_t>& out) const {
+  model_->kv().append_snapshot(snapshot, length, out);
+}
+
+Result<void> ModelExecutor::import_state(int32_t snapshot, int64_t length,
+                                         std::span<const uint8_t> bytes) {
+  return model_->kv().read_snapshot(snapshot, length, bytes);
+}
+
 Result<SequenceImage> ModelExecutor::save(int32_t index, std::span<const int32_t> pages) {
   const Slot& slot = slot_at(index);
   CHECK(slot.is_open && !is_staged_);
@@ -246,7 +279,7 @@ Result<SequenceImage> ModelExecutor::save(int32_t index, std::span<const int32_t
   SequenceImage image;
   image.model_identity = model_->identity();
   image.numerics_id = model_->numerics_id();
-  image.prefill_mode = "exact";
+  image.prefill_mode = kPrefillMode;
   image.tokens = slot.tokens;
   image.pages = std::move(state.pages);
   image.window = std::move(state.window);
@@ -269,7 +302,7 @@ Result<void> ModelExecutor::restore(int32_t index, std::span<const int32_t> page
   };
   TRY(expect("model", model_->identity(), image.model_identity));
   TRY(expect("numerics", model_->numerics_id(), image.numerics_id));
-  TRY(expect("prefill mode", "exact", image.prefill_mode));
+  TRY(expect("prefill mode", kPrefillMode, image.prefill_mode));
   const auto length = static_cast<int64_t>(image.tokens.size());
   if (length > model_->plan().context_max) {
     return fail(ErrorCode::kInvalidArgument,

@@ -28,6 +28,14 @@ class ModelExecutor final : public Executor {
               std::span<const SnapshotSave> saves) noexcept override;
   void save_snapshot(int32_t slot, int32_t snapshot) noexcept override;
   std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const override;
+  StateUnits state_units() const override;
+  int64_t page_bytes(int64_t num_tokens) const override;
+  void export_page(int32_t page, int64_t num_tokens, std::vector<uint8_t>& out) const override;
+  Result<void> import_page(int32_t page, int64_t num_tokens,
+                           std::span<const uint8_t> bytes) override;
+  void export_state(int32_t snapshot, int64_t length, std::vector<uint8_t>& out) const override;
+  Result<void> import_state(int32_t snapshot, int64_t length,
+                            std::span<const uint8_t> bytes) override;
   Result<SequenceImage> save(int32_t slot, std::span<const int32_t> pages) override;
   Result<void> restore(int32_t slot, std::span<const int32_t> pages,
                        const SequenceImage& image) override;

@@ -74,6 +74,7 @@ struct PrefixReuse {
   int64_t shared_tokens = 0;     // known at the front, without the last token of the prompt
   int64_t candidate_tokens = 0;  // longest saved state within them
   int64_t cached_tokens = 0;     // the state it went on from
+  const char* tier = "none";     // where that state was: "ram", "disk", "none" without one
   // "" when nothing more could be had; "nothing_shared": not even the first token is known;
   // "no_snapshot": no state was saved where the shared part ends; "rows_missing": one was, but so
   // short a rest needs rows that it lacks; "no_room": the page to copy from had no place beside the

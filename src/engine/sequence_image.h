@@ -10,9 +10,9 @@
 
 namespace yeoul {
 
-// Everything a sequence needs to go on, bit for bit, somewhere else or later: what the disk
-// tier, hand-over between machines and recovery use. Plain data; the byte blobs are the
-// model's own layout and opaque here.
+// Everything a sequence needs to go on, bit for bit, somewhere else or later: what hand-over
+// between machines and recovery use (the disk tier keeps pages and states apart). Plain data; the
+// byte blobs are the model's own layout and opaque here.
 struct SequenceImage {
   static constexpr uint32_t kVersion = 1;
 

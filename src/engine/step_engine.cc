@@ -28,12 +28,14 @@ StepOutcome StepEngine::step() {
   drain_inbox();        // submissions since the last step
   cancel_overdue(now);  // readers gone or too slow, deadlines passed
   if (!healthy()) return lose_device({ErrorCode::kInternal, "the device was lost"});
+  take_restored();                        // prefixes that have come back from disk
   admit();                                // waiting sequences that fit start to run
   pause_for_readers(now);                 // sequences whose reader is behind get no rows
   preempt_as_told();                      // tests only
   scheduler_.plan(next_step_id_, plan_);  // pure: who runs, how many tokens, how many pages
   PageReservation pages = reserve();      // kept prefixes and victims give way
   if (plan_.empty()) {
+    is_writing_ = disk_ && disk_->write_behind();
     refresh_gauges();
     return StepOutcome::kIdle;
   }
@@ -46,6 +48,7 @@ StepOutcome StepEngine::step() {
   choose_saves();  // states on the way through prompts that later ones may go on from
   commit(pages);   // noexcept: state moves here and nowhere else
   publish(clock_.now());
+  is_writing_ = disk_ && disk_->write_behind();  // hands units to another thread
   return StepOutcome::kProgressed;
 }
 
@@ -84,7 +87,8 @@ void StepEngine::cancel_overdue(TimePoint now) {
 void StepEngine::admit() {
   while (Sequence* sequence = scheduler_.next_admission()) {
     LiveRequest& request = request_of(*sequence);
-    if (joins_a_leader(*sequence, request)) continue;  // held from now on
+    // Either holds it from now on.
+    if (joins_a_leader(*sequence, request) || waits_for_disk(*sequence, request)) continue;
     if (Result<void> started = start(*sequence); !started)
       fail_request(request, std::move(started.error()));
   }
@@ -133,7 +137,7 @@ void StepEngine::pause_for_readers(TimePoint now) {
 PageReservation StepEngine::reserve() {
   int64_t demand = page_demand(plan_);
   while (demand > pool_.num_free()) {
-    if (index_.evict()) continue;
+    if (give_way()) continue;
     Sequence* const victim = scheduler_.choose_victim();
     CHECK(victim != nullptr, "{} pages wanted, {} free, and at most one sequence runs", demand,
           pool_.num_free());
@@ -180,7 +184,9 @@ Result<void> StepEngine::run_plan(TimePoint now) {
   TRY(executor_->launch(plan_));
   TRY(executor_->collect(result_));
   ++counters_.steps;
-  counters_.step_seconds += seconds(clock_.now() - now);
+  step_s_ = seconds(clock_.now() - now);
+  counters_.step_seconds += step_s_;
+  note_prefill_rate();
   CHECK(result_.items.size() == plan_.items.size(), "{} results for {} items", result_.items.size(),
         plan_.items.size());
   return {};

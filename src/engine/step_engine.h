@@ -13,6 +13,7 @@
 #include "cache/page_pool.h"
 #include "cache/page_reservation.h"
 #include "cache/prefix_index.h"
+#include "engine/disk_tier.h"
 #include "engine/engine.h"
 #include "engine/live_request.h"
 #include "engine/request_check.h"
@@ -35,7 +36,8 @@ class StepEngine final : public Engine {
  public:
   static Result<std::unique_ptr<StepEngine>> create(EngineOptions options,
                                                     std::unique_ptr<Executor> executor,
-                                                    const Clock& clock);
+                                                    const Clock& clock,
+                                                    std::unique_ptr<BlobStore> store = nullptr);
   // Every request that has not ended is cancelled. No other call may be under way.
   ~StepEngine() override;
 
@@ -52,6 +54,7 @@ class StepEngine final : public Engine {
   // Engine thread, between two steps.
   EngineSnapshot snapshot() const;
   const PrefixIndex& prefix_index() const { return index_; }
+  const DiskTier* disk_tier() const { return disk_.get(); }  // null: there is none
 
  private:
   // What a slot of the executor belongs to.
@@ -66,7 +69,8 @@ class StepEngine final : public Engine {
     std::optional<FinishReason> finish;  // the choice ends with this token
   };
 
-  StepEngine(const EngineOptions& options, std::unique_ptr<Executor> executor, const Clock& clock);
+  StepEngine(const EngineOptions& options, std::unique_ptr<Executor> executor, const Clock& clock,
+             std::unique_ptr<BlobStore> store);
 
   // The verbs of a step, in order.
   void drain_inbox();
@@ -86,6 +90,11 @@ class StepEngine final : public Engine {
   Result<void> enqueue(std::unique_ptr<LiveRequest> live);
   Result<void> start(Sequence& sequence);
   bool joins_a_leader(Sequence& sequence, const LiveRequest& request);
+  bool waits_for_disk(Sequence& sequence, LiveRequest& request);
+  void take_restored();
+  void finish_writing();
+  void note_prefill_rate();
+  bool give_way();
   SlotResume resume(Sequence& sequence, LiveRequest& request);
   SlotResume start_behind(Sequence& sequence, const PrefixLookup& found);
   void plan_anchors(Sequence& sequence, const LiveRequest& request, const PrefixLookup& found);
@@ -135,6 +144,11 @@ class StepEngine final : public Engine {
   PrefixIndex index_;
   Scheduler scheduler_;
   const std::unique_ptr<Executor> executor_;
+  std::unique_ptr<DiskTier> disk_;  // null: there is none
+  bool is_writing_ = false;         // states wait to be written
+  double prefill_s_ = 0;            // of steps that mostly computed prompts
+  int64_t prefill_tokens_ = 0;
+  double step_s_ = 0;  // the last step took so long
   std::vector<std::unique_ptr<LiveRequest>> live_;
   std::vector<SlotOwner> slots_;
   EngineStats counters_;

@@ -10,6 +10,13 @@
 
 namespace yeoul {
 
+namespace {
+
+// An idle engine with states to write looks so often whether the store takes more.
+constexpr std::chrono::milliseconds kWritePause{1};
+
+}  // namespace
+
 void StepEngine::publish_item(size_t index, TimePoint now) {
   const StepItem& item = plan_.items[index];
   const SlotOwner of = owner(item);
@@ -139,6 +146,7 @@ void StepEngine::shut_down() {
   for (const std::unique_ptr<LiveRequest>& request : live_)
     cancel(*request, {ErrorCode::kUnavailable, "the server is shutting down"});
   finish_ended();
+  finish_writing();
 }
 
 StepEngine::~StepEngine() {
@@ -153,6 +161,7 @@ void StepEngine::refresh_gauges() {
   counters_.snapshots_used = index_.num_snapshots();
   counters_.snapshots_kept = index_.stats().kept;
   counters_.snapshots_evicted = index_.stats().evicted;
+  if (disk_) counters_.disk = disk_->stats();
   const std::lock_guard lock(stats_mutex_);
   stats_ = counters_;
 }
@@ -165,6 +174,8 @@ Duration StepEngine::time_to_next_limit() const {
     if (request->paused_since)
       rest = std::min(rest, *request->paused_since + options_.slow_reader_max - now);
   }
+  if (disk_ && disk_->is_ready()) rest = Duration::zero();
+  if (is_writing_) rest = std::min<Duration>(rest, kWritePause);
   return std::max(rest, Duration::zero());
 }
 
@@ -187,6 +198,10 @@ EngineSnapshot StepEngine::snapshot() const {
   for (int32_t i = 0; i < options_.num_snapshots; ++i) {
     const std::span<const int32_t> pages = index_.pages(i).pages();
     if (index_.is_kept(i)) result.cache.tables.emplace_back(pages.begin(), pages.end());
+  }
+  if (disk_) {
+    const std::span<const int32_t> pages = disk_->pages().pages();
+    result.cache.tables.emplace_back(pages.begin(), pages.end());
   }
   return result;
 }

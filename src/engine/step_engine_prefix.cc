@@ -24,6 +24,12 @@ const char* to_string(ResumeLimit limit) {
   return "";
 }
 
+// Where a resumed state came from: from disk if it was brought back for this very request.
+const char* tier_of(int64_t cached_tokens, int64_t restored_tokens) {
+  if (cached_tokens == 0) return "none";
+  return restored_tokens > 0 && cached_tokens >= restored_tokens ? "disk" : "ram";
+}
+
 }  // namespace
 
 // A sequence about to be admitted is held instead, when one that runs is about to compute more of
@@ -77,6 +83,7 @@ SlotResume StepEngine::resume(Sequence& sequence, LiveRequest& request) {
     request.reuse = {.shared_tokens = found.match.shared_len,
                      .candidate_tokens = found.match.candidate_len,
                      .cached_tokens = result.length,
+                     .tier = tier_of(result.length, request.restored_tokens),
                      .reason = reason};
   return result;
 }
@@ -102,7 +109,7 @@ SlotResume StepEngine::start_behind(Sequence& sequence, const PrefixLookup& foun
 // the pool is so full of what runs that the page to copy from has no place beside the copy.
 std::optional<int32_t> StepEngine::take_page() {
   std::optional<int32_t> page = pool_.try_take();
-  while (!page && index_.evict()) page = pool_.try_take();
+  while (!page && give_way()) page = pool_.try_take();
   return page;
 }
 
@@ -154,9 +161,11 @@ void StepEngine::insert_saved() noexcept {
     const SlotOwner& of = owner(item);
     Sequence& sequence = of.request->choices[static_cast<size_t>(of.choice)].sequence;
     const int64_t length = item.position + save.num_tokens;
-    index_.insert(save.snapshot, of.request->request.cache_salt,
-                  PrefixUnits(sequence.spec().prompt).first(length), sequence.page_table(),
-                  executor_->snapshot_first_valid(save.snapshot));
+    const uint64_t salt = of.request->request.cache_salt;
+    const bool is_kept =
+        index_.insert(save.snapshot, salt, PrefixUnits(sequence.spec().prompt).first(length),
+                      sequence.page_table(), executor_->snapshot_first_valid(save.snapshot));
+    if (is_kept && disk_) disk_->note_kept(save.snapshot, salt);
     sequence.note_kept(length);
   }
 }
@@ -169,8 +178,10 @@ void StepEngine::keep_state(Sequence& sequence, uint64_t salt) noexcept {
   const std::optional<int32_t> number = index_.reserve_number();
   if (!number) return;
   executor_->save_snapshot(sequence.slot(), *number);
-  index_.insert(*number, salt, PrefixUnits(sequence.spec().prompt, sequence.output()).first(length),
-                sequence.page_table(), executor_->snapshot_first_valid(*number));
+  const bool is_kept = index_.insert(
+      *number, salt, PrefixUnits(sequence.spec().prompt, sequence.output()).first(length),
+      sequence.page_table(), executor_->snapshot_first_valid(*number));
+  if (is_kept && disk_) disk_->note_kept(*number, salt);
 }
 
 }  // namespace yeoul

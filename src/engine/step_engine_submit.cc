@@ -61,15 +61,21 @@ SchedulerLimits scheduler_limits(const EngineOptions& options, const ModelShape&
 
 Result<std::unique_ptr<StepEngine>> StepEngine::create(EngineOptions options,
                                                        std::unique_ptr<Executor> executor,
-                                                       const Clock& clock) {
+                                                       const Clock& clock,
+                                                       std::unique_ptr<BlobStore> store) {
   const ModelShape shape = executor->shape();
   TRY(check_options(options, shape));
+  if (store && options.num_snapshots == 0)
+    return fail(ErrorCode::kInvalidArgument,
+                "a disk tier needs room for snapshots in memory: at least 1 expected, 0 found");
+  if (store && executor->state_units().identity.empty())
+    return fail(ErrorCode::kUnsupported, "this executor keeps nothing on disk");
   return std::unique_ptr<StepEngine>(
-      new StepEngine(resolve(options, shape), std::move(executor), clock));
+      new StepEngine(resolve(options, shape), std::move(executor), clock, std::move(store)));
 }
 
 StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Executor> executor,
-                       const Clock& clock)
+                       const Clock& clock, std::unique_ptr<BlobStore> store)
     : options_(options),
       shape_(executor->shape()),
       limits_(limits_of(options_, shape_)),
@@ -98,6 +104,11 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Executor> e
     saves_.reserve(parallel * static_cast<size_t>(points_max));
     save_points_.reserve(2 * static_cast<size_t>(points_max));
   }
+  if (store)
+    disk_ = std::make_unique<DiskTier>(
+        DiskTier::House{.pool = pool_, .index = index_, .executor = *executor_}, std::move(store),
+        [wakeup = wakeup_] { wakeup->notify(); });
+  counters_.has_disk = disk_ != nullptr;
   counters_.pages_total = options_.num_pages;
   counters_.snapshots_total = options_.num_snapshots;
   stats_ = counters_;
@@ -175,6 +186,7 @@ EngineStats StepEngine::stats() const {
     const std::lock_guard lock(stats_mutex_);
     result = stats_;
   }
+  if (disk_) result.disk.store = disk_->store_stats();  // goes on while the engine is idle
   result.waiting += static_cast<int64_t>(inbox_.size());
   result.requests_admitted = num_admitted_.load();
   result.requests_refused = num_refused_.load();

@@ -11,8 +11,6 @@
 namespace yeoul {
 namespace {
 
-constexpr size_t kHistoryMax = 16;  // compressed ids a slot can remember (config: n-grams up to 16)
-
 // Lays the sources of one page out, one after another; returns the page's bytes.
 int64_t lay_out_sources(const ModelConfig& config, const KvLayout& layout,
                         std::vector<SourceLayout>* sources) {
@@ -219,24 +217,7 @@ void KvStore::commit(const ItemInput& item, const Cone& cone, int32_t num_accept
   }
 }
 
-template <typename Body>
-void KvStore::for_each_span(std::span<const int32_t> pages, int64_t length,
-                            const Body& body) const {
-  for (const SourceLayout& source : sources_) {
-    const int64_t rows = length / source.ratio;
-    for (int64_t first = 0; first < rows; first += source.rows_per_page) {
-      const int64_t count = std::min<int64_t>(source.rows_per_page, rows - first);
-      const int64_t page = pages[static_cast<size_t>(first / source.rows_per_page)];
-      const int64_t base = page * layout_.page_bytes;
-      body(base + source.codes_offset, count * layout_.code_bytes());
-      body(base + source.scales_offset, count * layout_.scale_bytes());
-      body(base + source.key_codes_offset, count * layout_.key_code_bytes());
-      body(base + source.key_scales_offset, count * layout_.key_scale_bytes());
-    }
-  }
-}
-
-uint8_t* KvStore::snapshot_at(int32_t snapshot) {
+uint8_t* KvStore::snapshot_at(int32_t snapshot) const {
   CHECK(snapshot >= 0 && snapshot < limits_.snapshots, "snapshot {} of {}", snapshot,
         limits_.snapshots);
   return reinterpret_cast<uint8_t*>(snapshots_.data()) + snapshot * (ring_bytes() + pair_bytes());

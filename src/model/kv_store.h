@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,6 +22,9 @@ struct KvLimits {
   int32_t rows_max = 1;   // rows of one step
   int32_t snapshots = 0;  // states kept for later sequences
 };
+
+// Compressed ids a slot can remember (config: n-grams up to 16).
+inline constexpr size_t kHistoryMax = 16;
 
 // What a slot holds outside its pages, as bytes: SequenceImage carries it.
 struct SlotState {
@@ -79,6 +83,16 @@ class KvStore {
   // By layer: first position whose window row the snapshot holds.
   std::span<const int64_t> snapshot_first_valid(int32_t snapshot) const;
 
+  // The same as bytes, for the disk tier (version: PrefixUnit's). Rows: of the first num_tokens
+  // positions of a page, nothing else that may lie there. read_*: kCorrupt when sizes or window
+  // bounds do not fit this model; what was read until then is forgotten with the page or snapshot.
+  int64_t rows_bytes(int64_t num_tokens) const;
+  void append_rows(int32_t page, int64_t num_tokens, std::vector<uint8_t>& out) const;
+  Result<void> read_rows(int32_t page, int64_t num_tokens, std::span<const uint8_t> bytes);
+  static int64_t state_bytes_max(const ModelConfig& config);
+  void append_snapshot(int32_t snapshot, int64_t length, std::vector<uint8_t>& out) const;
+  Result<void> read_snapshot(int32_t snapshot, int64_t length, std::span<const uint8_t> bytes);
+
   // Copies what a page holds of its first `num_tokens` positions into another page.
   void copy_rows(int32_t from_page, int32_t to_page, int64_t num_tokens);
 
@@ -112,7 +126,8 @@ class KvStore {
   int64_t pair_bytes() const {  // of one slot
     return std::ssize(pair_layers_) * 2 * layout_.head_dim * int64_t{sizeof(float)};
   }
-  uint8_t* snapshot_at(int32_t snapshot);
+  uint8_t* snapshot_at(int32_t snapshot) const;
+  uint8_t* snapshot_row(int32_t snapshot, int32_t layer, int64_t position) const;
 
   // Calls body(bytes at page place, size) for every array of every valid row range.
   template <typename Body>
@@ -131,5 +146,22 @@ class KvStore {
   std::vector<Slot> slots_;
   std::vector<Slot> snapshot_slots_;  // what a slot knows besides bytes, by snapshot
 };
+
+template <typename Body>
+void KvStore::for_each_span(std::span<const int32_t> pages, int64_t length,
+                            const Body& body) const {
+  for (const SourceLayout& source : sources_) {
+    const int64_t rows = length / source.ratio;
+    for (int64_t first = 0; first < rows; first += source.rows_per_page) {
+      const int64_t count = std::min<int64_t>(source.rows_per_page, rows - first);
+      const int64_t page = pages[static_cast<size_t>(first / source.rows_per_page)];
+      const int64_t base = page * layout_.page_bytes;
+      body(base + source.codes_offset, count * layout_.code_bytes());
+      body(base + source.scales_offset, count * layout_.scale_bytes());
+      body(base + source.key_codes_offset, count * layout_.key_code_bytes());
+      body(base + source.key_scales_offset, count * layout_.key_scale_bytes());
+    }
+  }
+}
 
 }  // namespace yeoul

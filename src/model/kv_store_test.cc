@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
 namespace yeoul {
@@ -124,8 +125,8 @@ class KvStores : public testing::Test {
   const ModelConfig config_ = small_sizes();
   const std::vector<int32_t> pages_ = {5, 2, 7, 0};
   int64_t cone_end_ = -1;
-  const std::unique_ptr<KvStore> owned_ =
-      create_store(config_, {.slots = 2, .num_pages = 8, .tokens_per_page = 16, .rows_max = 24});
+  const std::unique_ptr<KvStore> owned_ = create_store(
+      config_, {.slots = 2, .num_pages = 8, .tokens_per_page = 16, .rows_max = 24, .snapshots = 2});
   KvStore& store_ = *owned_;
 };
 
@@ -187,6 +188,51 @@ TEST_F(KvStores, a_saved_slot_is_restored_into_another_one) {
   for (int32_t layer = 0; layer < 4; ++layer) expect_window(1, layer, 13, 21);
   EXPECT_EQ(store_.open_pair(1, 1)[0], 20);
   EXPECT_EQ(store_.save(1, other_pages, 21).pages, state.pages);
+}
+
+TEST_F(KvStores, a_snapshot_and_the_rows_of_a_page_survive_as_bytes) {
+  cone_end_ = 40;  // so that the layers hold rows from different positions on
+  feed(0, 0, 21, 21);
+  store_.save_snapshot(0, 0);
+  std::vector<uint8_t> bytes;
+  store_.append_snapshot(0, 21, bytes);
+  EXPECT_LE(std::ssize(bytes), KvStore::state_bytes_max(config_));
+  ASSERT_TRUE(store_.read_snapshot(1, 21, bytes));
+  std::vector<uint8_t> again;
+  store_.append_snapshot(1, 21, again);
+  EXPECT_EQ(again, bytes);
+  store_.restore_snapshot(1, 1);
+  expect_window(1, 0, 13, 21);
+  EXPECT_EQ(store_.window_first(1, 3, 21, 0), store_.window_first(0, 3, 21, 0));
+  EXPECT_EQ(store_.open_pair(1, 1)[0], 20);
+  EXPECT_EQ(store_.history(1).back(), 20);
+
+  std::vector<uint8_t> rows;
+  store_.append_rows(5, 5, rows);
+  EXPECT_EQ(std::ssize(rows), store_.rows_bytes(5));
+  EXPECT_EQ(store_.rows_bytes(5), (2 + 5) * 35);  // of ratio 2 and of ratio 1
+  for (uint8_t& byte : rows) byte ^= 0x5a;
+  ASSERT_TRUE(store_.read_rows(6, 5, rows));
+  std::vector<uint8_t> read;
+  store_.append_rows(6, 5, read);
+  EXPECT_EQ(read, rows);
+}
+
+TEST_F(KvStores, bytes_that_are_no_snapshot_of_this_length_are_refused) {
+  feed(0, 0, 21, 21);
+  store_.save_snapshot(0, 0);
+  std::vector<uint8_t> bytes;
+  store_.append_snapshot(0, 21, bytes);
+  EXPECT_FALSE(store_.read_snapshot(1, 20, bytes));
+  EXPECT_FALSE(store_.read_snapshot(1, 22, bytes));
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(store_.read_snapshot(1, 21, std::span(bytes).first(size))) << size;
+  for (const int64_t first : {int64_t{-1}, int64_t{12}, int64_t{22}, INT64_MAX}) {
+    std::vector<uint8_t> wrong = bytes;
+    std::memcpy(wrong.data(), &first, sizeof(first));
+    EXPECT_FALSE(store_.read_snapshot(1, 21, wrong)) << first;
+  }
+  EXPECT_FALSE(store_.read_rows(5, 5, bytes));
 }
 
 TEST(Cone, of_the_release_needs_24150_layer_tokens_behind_the_last_source) {

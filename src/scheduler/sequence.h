@@ -120,7 +120,11 @@ class Sequence {
   }
   void stop_waiting() { leader_ = nullptr; }
   const Sequence* leader() const { return leader_; }
-  bool is_held() const {
+  // It is held too while its prefix is brought back from somewhere slow.
+  void wait_for_fetch() { is_fetching_ = true; }
+  void end_fetch() { is_fetching_ = false; }
+  bool is_held() const { return is_fetching_ || is_behind_leader(); }
+  bool is_behind_leader() const {
     return leader_ != nullptr && !leader_->is_paused_ && leader_->committed_len_ < leader_position_;
   }
 
@@ -146,6 +150,7 @@ class Sequence {
   int64_t leader_position_ = 0;
   int32_t slot_ = -1;
   int32_t passed_by_ = 0;
+  bool is_fetching_ = false;
   Phase phase_ = Phase::kWaiting;
   bool is_paused_ = false;
 };

@@ -64,8 +64,7 @@ std::vector<MetricFamily> weight_families(const WeightTraffic& weights) {
 }
 
 // What the engine counts itself.
-std::vector<MetricFamily> engine_families(const Engine& engine) {
-  const EngineStats stats = engine.stats();
+std::vector<MetricFamily> engine_families(const Engine& engine, const EngineStats& stats) {
   std::vector<MetricFamily> out = {
       family("yeoul_running", "Sequences that run.", MetricType::Gauge, number(stats.running)),
       family("yeoul_waiting", "Sequences that wait for a slot.", MetricType::Gauge,
@@ -119,7 +118,65 @@ std::vector<MetricFamily> engine_families(const Engine& engine) {
   }
   out.push_back(std::move(finished));
   for (MetricFamily& weights : weight_families(stats.weights)) out.push_back(std::move(weights));
+  out.push_back(family("yeoul_disk_tier", "1 while prefixes are kept on disk.", MetricType::Gauge,
+                       stats.has_disk ? 1 : 0));
   return out;
+}
+
+// The disk tier, where there is one.
+std::vector<MetricFamily> disk_families(const DiskTierStats& disk) {
+  const auto count = [](const char* name, const char* help, int64_t value) {
+    return family(name, help, MetricType::Counter, static_cast<double>(value));
+  };
+  const auto gauge = [](const char* name, const char* help, int64_t value) {
+    return family(name, help, MetricType::Gauge, static_cast<double>(value));
+  };
+  const BlobStoreStats& store = disk.store;
+  MetricFamily dropped{"yeoul_store_dropped_units_total",
+                       "Units that were not written, by reason.",
+                       MetricType::Counter,
+                       {}};
+  for (const auto& [reason, value] : {std::pair("queue_full", store.units_dropped_full),
+                                      std::pair("failure", store.units_dropped_error),
+                                      std::pair("no_space", store.units_dropped_space)})
+    dropped.metric.push_back(
+        sample(MetricType::Counter, static_cast<double>(value), {{"reason", reason}}));
+  return {
+      gauge("yeoul_store_units", "Units on disk.", store.units),
+      gauge("yeoul_store_unit_bytes", "Bytes of the units on disk.", store.unit_bytes),
+      gauge("yeoul_store_folder_bytes", "Bytes of the folder when last measured.",
+            store.disk_bytes),
+      count("yeoul_store_written_units_total", "Units written.", store.units_written),
+      count("yeoul_store_written_bytes_total", "Bytes of units written.", store.bytes_written),
+      count("yeoul_store_durable_units_total", "Units that no power cut takes back.",
+            store.units_durable),
+      std::move(dropped),
+      count("yeoul_store_evicted_units_total", "Units evicted within the budget.",
+            store.units_evicted),
+      count("yeoul_store_read_units_total", "Units read.", store.units_read),
+      count("yeoul_store_read_bytes_total", "Bytes of units read.", store.bytes_read),
+      family("yeoul_store_read_seconds_total", "Time spent reading units.", MetricType::Counter,
+             store.read_s),
+      count("yeoul_store_corrupt_units_total", "Units whose checksum did not fit.",
+            store.units_corrupt),
+      count("yeoul_store_lost_units_total", "Units gone after a failed write.", store.units_lost),
+      count("yeoul_store_read_errors_total", "Reads that failed.", store.read_errors),
+      count("yeoul_store_write_errors_total", "Writes that failed.", store.write_errors),
+      count("yeoul_store_collections_total", "Collections of garbage.", store.collections),
+      count("yeoul_disk_states_written_total", "States handed to the store.", disk.states_written),
+      count("yeoul_disk_states_not_written_total", "States gone before their turn came.",
+            disk.states_not_written),
+      count("yeoul_disk_restores_total", "States that came back.", disk.restores),
+      count("yeoul_disk_restored_tokens_total", "Tokens of states that came back.",
+            disk.restored_tokens),
+      count("yeoul_disk_restores_failed_total", "States that a bad unit kept away.",
+            disk.restores_failed),
+      count("yeoul_disk_restores_dropped_total", "States that had no room.", disk.restores_dropped),
+      count("yeoul_disk_fetches_declined_total", "States that are computed faster than read.",
+            disk.fetches_declined),
+      family("yeoul_disk_restore_seconds_total", "Time until states were back.",
+             MetricType::Counter, disk.restore_s),
+  };
 }
 
 }  // namespace
@@ -183,9 +240,11 @@ void Metrics::observe_prompt(double tokens) {
 
 std::string Metrics::render() const {
   std::vector<MetricFamily> families = families_->registry.Collect();
-  for (MetricFamily& family : engine_families(families_->engine)) {
+  const EngineStats stats = families_->engine.stats();
+  for (MetricFamily& family : engine_families(families_->engine, stats))
     families.push_back(std::move(family));
-  }
+  if (stats.has_disk)
+    for (MetricFamily& family : disk_families(stats.disk)) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -8,8 +8,8 @@
 
 namespace yeoul {
 
-// Names a unit of the store. Its maker derives it from everything the unit's bytes depend on, so
-// that equal keys mean equal bytes.
+// Names a unit of the store. Its maker derives it from everything the unit means, so
+// that of two units with one key either will do.
 struct BlobKey {
   uint64_t high = 0;
   uint64_t low = 0;

@@ -102,6 +102,11 @@ Result<UnitLedger> BlobStore::load_ledger() {
   return ledger;
 }
 
+bool BlobStore::has_buffer() const {
+  const std::lock_guard lock(mutex_);
+  return !buffers_.empty() && queue_len_ < queue_.size();
+}
+
 std::optional<std::vector<uint8_t>> BlobStore::try_buffer() {
   const std::lock_guard lock(mutex_);
   if (buffers_.empty() || queue_len_ == queue_.size()) {
@@ -154,10 +159,10 @@ bool BlobStore::touch(const BlobKey& key) {
   return ledger_.touch(key);
 }
 
-bool BlobStore::read_note(const BlobKey& key, const NoteBody& body) const {
+bool BlobStore::read_note(const BlobKey& key, std::vector<uint8_t>& note) const {
   const std::lock_guard lock(mutex_);
   const UnitEntry* entry = ledger_.find(key);
-  if (entry != nullptr) body(entry->note);
+  if (entry != nullptr) note.assign(entry->note.begin(), entry->note.end());
   return entry != nullptr;
 }
 

@@ -70,7 +70,8 @@ class BlobStore {
   BlobStore& operator=(const BlobStore&) = delete;
 
   // An empty buffer with room for a unit; nullopt when all are queued, which counts as a drop. The
-  // caller passes it to put() or give_back(). None of these three waits for the disk or allocates.
+  // caller passes it to put() or give_back(). None of these four waits for the disk or allocates.
+  bool has_buffer() const;
   std::optional<std::vector<uint8_t>> try_buffer();
   void give_back(std::vector<uint8_t> buffer);
   // Queues a unit, whose first note_bytes are its note. One whose key is there is not written
@@ -81,9 +82,8 @@ class BlobStore {
   bool contains(const BlobKey& key) const;
   // Makes it the most recently used. False when it is not there (queued ones are not yet).
   bool touch(const BlobKey& key);
-  // Body sees the note while the call lasts; it may not call the store. False when not there.
-  using NoteBody = std::function<void(std::span<const uint8_t> note)>;
-  bool read_note(const BlobKey& key, const NoteBody& body) const;
+  // Copies the note. False when the unit is not there (queued ones are not yet).
+  bool read_note(const BlobKey& key, std::vector<uint8_t>& note) const;
   // Every unit that is written, the most recently used first. Body may not call the store.
   using UnitBody = std::function<void(const BlobKey& key, std::span<const uint8_t> note)>;
   void for_each(const UnitBody& body) const;

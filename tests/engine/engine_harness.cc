@@ -23,6 +23,13 @@ std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& op
   return std::make_unique<ModelExecutor>(std::move(*model));
 }
 
+std::unique_ptr<BlobStore> open_tiny_store(const std::string& folder, const Executor& executor) {
+  auto store =
+      DiskTier::open_store({.folder = folder, .budget_bytes = int64_t{256} << 20}, executor);
+  CHECK(store.has_value(), "{}", store.error().message);
+  return std::move(*store);
+}
+
 EngineHarness::EngineHarness(const EngineHarnessOptions& options) {
   auto executor = make_tiny_executor(options);
   const EngineOptions engine_options{.parallel = options.parallel,
@@ -30,8 +37,11 @@ EngineHarness::EngineHarness(const EngineHarnessOptions& options) {
                                      .num_pages = executor->model().plan().kv.num_pages,
                                      .context_max = options.context_max,
                                      .num_snapshots = executor->model().plan().kv.snapshots,
-                                     .snapshot_interval = options.snapshot_interval};
-  auto engine = Engine::create(engine_options, std::move(executor), clock_);
+                                     .snapshot_interval = options.snapshot_interval,
+                                     .fetch = FetchRule::kAlways};
+  std::unique_ptr<BlobStore> store;
+  if (!options.cache_folder.empty()) store = open_tiny_store(options.cache_folder, *executor);
+  auto engine = Engine::create(engine_options, std::move(executor), clock_, std::move(store));
   CHECK(engine.has_value(), "{}", engine.error().message);
   engine_ = std::move(*engine);
 }

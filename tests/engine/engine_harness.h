@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/disk_tier.h"
 #include "engine/engine.h"
 #include "engine/model_executor.h"
 
@@ -20,11 +21,14 @@ struct EngineHarnessOptions {
   StepProfile* profile = nullptr;
   bool prefix_cache = false;
   int64_t snapshot_interval = 0;
+  std::string cache_folder;  // keeps prefixes on disk; empty: nothing does
   std::string checkpoint = "models/tiny-random";
   std::string engram_map = "tests/golden/data/tiny_engram.json";  // key "token_map"
 };
 
 std::unique_ptr<ModelExecutor> make_tiny_executor(const EngineHarnessOptions& options);
+
+std::unique_ptr<BlobStore> open_tiny_store(const std::string& folder, const Executor& executor);
 
 // What one choice of a request said.
 struct Answer {

@@ -4,17 +4,19 @@
 
 #include "counting_new.h"
 #include "engine/engine_harness.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
 
-void expect_no_allocations(StepProfile* profile) {
+void expect_no_allocations(StepProfile* profile, const std::string& cache_folder = "") {
   EngineHarness harness({.parallel = 4,
                          .step_tokens_max = 32,
                          .num_threads = 2,
                          .profile = profile,
                          .prefix_cache = true,
-                         .snapshot_interval = 16});
+                         .snapshot_interval = 16,
+                         .cache_folder = cache_folder});
   std::vector<RequestHandle> handles;
   const auto submit = [&](uint64_t key, int64_t prompt_len) {
     auto handle = harness.engine().submit(make_request(key, prompt_len, 40));
@@ -37,10 +39,18 @@ void expect_no_allocations(StepProfile* profile) {
     EXPECT_EQ(allocated, 0) << "step " << steps;
   }
   EXPECT_GE(steps, 40);
+  if (!cache_folder.empty()) {
+    EXPECT_GT(harness.engine().stats().disk.states_written, 20);
+  }
 }
 
 TEST(ModelAllocation, steps_that_admit_nobody_do_not_allocate) {
   expect_no_allocations(nullptr);
+}
+
+TEST(ModelAllocation, steps_that_write_states_behind_do_not_allocate_either) {
+  const TemporaryFolder folder;
+  expect_no_allocations(nullptr, folder.path());
 }
 
 TEST(ModelAllocation, profiled_steps_do_not_allocate_either) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "base/check.h"
 #include "cache/resume_rule.h"
+#include "support/temporary_folder.h"
 
 namespace yeoul {
 namespace {
@@ -39,6 +41,14 @@ std::set<int64_t> rests_around_bounds(const ResumeShape& shape, int64_t rest_max
   return rests;
 }
 
+enum class Tier : uint8_t { kRam, kDisk };
+
+// The prompt that leaves a state, and what was answered.
+struct Left {
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> answer;
+};
+
 class Comparison {
  public:
   Comparison(const PrefixHitModel& model, int64_t context_max)
@@ -60,8 +70,9 @@ class Comparison {
     return std::move(engine.answer(std::move(one))[0]);
   }
   GenerateRequest base(Kind kind, int64_t position, int64_t rest) const;
-  void compare_one(EngineHarness& warm, Kind kind, int64_t position, int64_t rest,
-                   PrefixHitReport& report);
+  Left leave(EngineHarness& engine, Kind kind, int64_t position, int64_t rest);
+  void compare_one(EngineHarness& warm, Tier tier, Kind kind, int64_t position, int64_t rest,
+                   const Left& left, PrefixHitReport& report);
 
   EngineHarnessOptions options_;
   EngineHarness cold_;
@@ -80,17 +91,36 @@ GenerateRequest Comparison::base(Kind kind, int64_t position, int64_t rest) cons
   return request;
 }
 
-void Comparison::compare(Kind kind, int64_t position, int64_t rest_max, PrefixHitReport& report) {
-  options_.snapshot_interval = kind == Kind::kInterval ? position : 0;
-  EngineHarness warm(options_);
-  for (const int64_t rest : rests_around_bounds(warm.engine().shape().resume, rest_max))
-    compare_one(warm, kind, position, rest, report);
+Left Comparison::leave(EngineHarness& engine, Kind kind, int64_t position, int64_t rest) {
+  return {base(kind, position, rest).prompt,
+          ask(engine, base(kind, position, rest)).answers[0].tokens};
 }
 
-void Comparison::compare_one(EngineHarness& warm, Kind kind, int64_t position, int64_t rest,
-                             PrefixHitReport& report) {
-  const std::vector<TokenId> asked = base(kind, position, rest).prompt;
-  const std::vector<TokenId> answer = ask(warm, base(kind, position, rest)).answers[0].tokens;
+void Comparison::compare(Kind kind, int64_t position, int64_t rest_max, PrefixHitReport& report) {
+  options_.snapshot_interval = kind == Kind::kInterval ? position : 0;
+  options_.cache_folder.clear();
+  EngineHarness warm(options_);
+  const std::set<int64_t> rests = rests_around_bounds(warm.engine().shape().resume, rest_max);
+  for (const int64_t rest : rests)
+    compare_one(warm, Tier::kRam, kind, position, rest, leave(warm, kind, position, rest), report);
+  // All over again by two processes that have only the folder in common.
+  const TemporaryFolder folder;
+  options_.cache_folder = folder.path();
+  std::vector<Left> left;
+  {
+    EngineHarness first(options_);
+    for (const int64_t rest : rests) left.push_back(leave(first, kind, position, rest));
+  }
+  EngineHarness second(options_);
+  auto next = left.begin();
+  for (const int64_t rest : rests)
+    compare_one(second, Tier::kDisk, kind, position, rest, *next++, report);
+}
+
+void Comparison::compare_one(EngineHarness& warm, Tier tier, Kind kind, int64_t position,
+                             int64_t rest, const Left& left, PrefixHitReport& report) {
+  const std::vector<TokenId>& asked = left.prompt;
+  const std::vector<TokenId>& answer = left.answer;
   std::vector<TokenId> beginning = asked;
   beginning.insert(beginning.end(), answer.begin(), answer.end());
   beginning.resize(static_cast<size_t>(position));
@@ -115,9 +145,12 @@ void Comparison::compare_one(EngineHarness& warm, Kind kind, int64_t position, i
   ++report.prompts;
   const bool is_hit = hit.reuse.cached_tokens == position;
   report.hits += is_hit;
-  const std::string what = fmt::format("{} at {}, rest {}: resumed at {}", name(kind), position,
-                                       rest, hit.reuse.cached_tokens);
+  report.disk_hits += is_hit && tier == Tier::kDisk;
+  const std::string what = fmt::format("{} at {}, rest {}: resumed at {} ({})", name(kind),
+                                       position, rest, hit.reuse.cached_tokens, hit.reuse.tier);
   if (is_hit != may_resume) report.violations.push_back(what + ", not where it should");
+  if (is_hit && hit.reuse.tier != std::string_view(tier == Tier::kDisk ? "disk" : "ram"))
+    report.violations.push_back(what + ", not from where it was");
   if (hit.answers != miss.answers || !hit.status->has_value())
     report.violations.push_back(what + ", other bits than a cold run");
 }

@@ -13,6 +13,7 @@ TEST(PrefixHits, of_every_kind_of_state_give_the_bits_of_a_cold_run) {
   EXPECT_TRUE(report.violations.empty())
       << report.violations.size() << " of " << report.prompts << ": " << report.violations[0];
   EXPECT_GT(report.hits, report.prompts / 2);
+  EXPECT_EQ(2 * report.disk_hits, report.hits);
   EXPECT_LT(report.hits, report.prompts);  // some states do not serve every rest
 }
 
