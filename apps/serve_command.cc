@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -18,6 +19,7 @@ struct ServeArguments {
   ServerOptions server;
   std::string name = "deepseek-flash";
   std::string api_key_file;
+  int64_t itl_target_ms = 100;
 };
 
 void print_start(const Server& server, const std::string& name) {
@@ -59,6 +61,7 @@ Result<void> serve(ServeArguments arguments) {
   const EngineOptions options{.parallel = arguments.model.parallel,
                               .queue_max = arguments.model.queue_max,
                               .step_tokens_max = arguments.model.step_tokens_max,
+                              .itl_target = std::chrono::milliseconds(arguments.itl_target_ms),
                               .num_pages = opened.model->plan().kv.num_pages,
                               .context_max = opened.model->plan().context_max,
                               .num_snapshots = opened.model->plan().kv.snapshots};
@@ -117,6 +120,13 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   add_size_option(*command, "--cache-disk", disk.budget_bytes,
                   "Bytes that folder may take, for example 64GiB (the default)");
+  command
+      ->add_option(
+          "--itl-target-ms", arguments->itl_target_ms,
+          "Milliseconds between two tokens of a stream that the sizes of prompt chunks aim "
+          "at; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--http-threads", server.num_threads)->capture_default_str();
   command->callback([arguments, &exit_code] {
     const Result<void> served = serve(*arguments);

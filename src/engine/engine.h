@@ -16,9 +16,11 @@
 namespace yeoul {
 
 struct EngineOptions {
-  int32_t parallel = 16;             // running sequences
-  int32_t queue_max = 256;           // waiting sequences beyond those; more is kResourceExhausted
-  int32_t step_tokens_max = 512;     // rows of one step
+  int32_t parallel = 16;          // running sequences
+  int32_t queue_max = 256;        // waiting sequences beyond those; more is kResourceExhausted
+  int32_t step_tokens_max = 512;  // rows of one step
+  // Between two tokens of a running stream, for the sizes of prompt chunks; 0: no target.
+  Duration itl_target = std::chrono::milliseconds(100);
   int32_t num_pages = 0;             // KV pages, from the memory plan
   int64_t context_max = 0;           // positions per sequence; 0: what the model allows
   int32_t num_snapshots = 0;         // states kept for later prompts; 0: no prefix is reused
@@ -52,6 +54,7 @@ struct EngineStats {
   double step_seconds = 0;
   int64_t preemptions = 0;        // running sequences that gave their pages back and waited again
   int64_t recomputed_tokens = 0;  // computed again after it
+  int64_t bound_breaches = 0;     // of the stated bounds on waiting; 0 unless there is a bug
   WeightTraffic weights;
   int64_t snapshots_used = 0;
   int64_t snapshots_total = 0;

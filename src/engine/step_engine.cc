@@ -28,12 +28,12 @@ StepOutcome StepEngine::step() {
   drain_inbox();        // submissions since the last step
   cancel_overdue(now);  // readers gone or too slow, deadlines passed
   if (!healthy()) return lose_device({ErrorCode::kInternal, "the device was lost"});
-  take_restored();                        // prefixes that have come back from disk
-  admit();                                // waiting sequences that fit start to run
-  pause_for_readers(now);                 // sequences whose reader is behind get no rows
-  preempt_as_told();                      // tests only
-  scheduler_.plan(next_step_id_, plan_);  // pure: who runs, how many tokens, how many pages
-  PageReservation pages = reserve();      // kept prefixes and victims give way
+  take_restored();                    // prefixes that have come back from disk
+  admit();                            // waiting sequences that fit start to run
+  pause_for_readers(now);             // sequences whose reader is behind get no rows
+  preempt_as_told();                  // tests only
+  plan_step();                        // pure: who runs, how many tokens, how many pages
+  PageReservation pages = reserve();  // kept prefixes and victims give way
   if (plan_.empty()) {
     is_writing_ = disk_ && disk_->write_behind();
     refresh_gauges();
@@ -63,7 +63,13 @@ void StepEngine::drain_inbox() {
   while (std::optional<std::unique_ptr<LiveRequest>> arrived = inbox_.try_pop()) {
     LiveRequest& request = **arrived;
     live_.push_back(std::move(*arrived));
-    for (LiveRequest::Choice& choice : request.choices) scheduler_.enqueue(choice.sequence);
+    for (LiveRequest::Choice& choice : request.choices) {
+      if (options_.num_snapshots > 0)
+        choice.sequence.expect_cached(
+            index_.look(request.request.cache_salt, PrefixUnits(request.request.prompt))
+                .resume_len);
+      scheduler_.enqueue(choice.sequence);
+    }
   }
 }
 
@@ -133,6 +139,14 @@ void StepEngine::pause_for_readers(TimePoint now) {
   }
 }
 
+void StepEngine::plan_step() {
+  const int32_t decode_rows = scheduler_.num_decode_rows();
+  if (decode_rows == 0 || options_.itl_target == Duration::zero())
+    return scheduler_.plan(next_step_id_, plan_);
+  scheduler_.plan(next_step_id_, plan_,
+                  cost_.prefill_tokens_max(decode_rows, seconds(options_.itl_target)));
+}
+
 // One sequence alone always fits: what could not was refused. So this ends.
 PageReservation StepEngine::reserve() {
   int64_t demand = page_demand(plan_);
@@ -142,7 +156,7 @@ PageReservation StepEngine::reserve() {
     CHECK(victim != nullptr, "{} pages wanted, {} free, and at most one sequence runs", demand,
           pool_.num_free());
     preempt(*victim);
-    scheduler_.plan(next_step_id_, plan_);
+    plan_step();
     demand = page_demand(plan_);
   }
   new_pages_.resize(static_cast<size_t>(demand));
@@ -187,6 +201,10 @@ Result<void> StepEngine::run_plan(TimePoint now) {
   step_s_ = seconds(clock_.now() - now);
   counters_.step_seconds += step_s_;
   note_prefill_rate();
+  const int32_t decode_rows = scheduler_.num_decode_rows();
+  cost_.observe({.decode_rows = decode_rows,
+                 .prefill_tokens = static_cast<int32_t>(std::ssize(plan_.tokens)) - decode_rows},
+                step_s_);
   CHECK(result_.items.size() == plan_.items.size(), "{} results for {} items", result_.items.size(),
         plan_.items.size());
   return {};
@@ -239,6 +257,7 @@ void StepEngine::judge_token(const StepItem& item, const ItemResult& result, Ver
 
 void StepEngine::commit(PageReservation& pages) noexcept {
   executor_->commit(plan_, result_, accepted_, saves_);
+  scheduler_.account(plan_);
   for (size_t i = 0; i < plan_.items.size(); ++i) {
     const StepItem& item = plan_.items[i];
     const SlotOwner of = owner(item);

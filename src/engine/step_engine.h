@@ -20,6 +20,7 @@
 #include "engine/wakeup.h"
 #include "scheduler/invariants.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/step_cost.h"
 
 namespace yeoul {
 
@@ -77,6 +78,7 @@ class StepEngine final : public Engine {
   void cancel_overdue(TimePoint now);
   void admit();
   void pause_for_readers(TimePoint now);
+  void plan_step();
   PageReservation reserve();
   void preempt(Sequence& sequence) noexcept;
   void preempt_as_told() noexcept;
@@ -143,6 +145,7 @@ class StepEngine final : public Engine {
   PagePool pool_;
   PrefixIndex index_;
   Scheduler scheduler_;
+  StepCost cost_;
   const std::unique_ptr<Executor> executor_;
   std::unique_ptr<DiskTier> disk_;  // null: there is none
   bool is_writing_ = false;         // states wait to be written

@@ -156,6 +156,7 @@ StepEngine::~StepEngine() {
 void StepEngine::refresh_gauges() {
   counters_.running = std::ssize(scheduler_.running());
   counters_.waiting = std::ssize(scheduler_.waiting());
+  counters_.bound_breaches = scheduler_.bound_breaches();
   counters_.weights = executor_->weight_traffic();
   counters_.pages_used = pages_held(scheduler_.running());
   counters_.snapshots_used = index_.num_snapshots();

@@ -25,6 +25,7 @@ Result<void> check_options(const EngineOptions& options, const ModelShape& shape
   TRY(check_option("queue", options.queue_max, 0, kMany));
   // Every running sequence has its decode row in each step.
   TRY(check_option("tokens per step", options.step_tokens_max, options.parallel, kMany));
+  TRY(check_option("inter-token target in ns", options.itl_target.count(), 0, INT64_MAX));
   TRY(check_option("KV pages", options.num_pages, 1, INT32_MAX));
   TRY(check_option("context", options.context_max, 0, shape.context_max));
   TRY(check_option("snapshots", options.num_snapshots, 0, 1 << 24));

@@ -6,7 +6,7 @@ namespace yeoul {
 
 namespace {
 
-Result<void> check_running(const SchedulerSnapshot::Running& view, int32_t tokens_per_page) {
+Result<void> check_running(const SchedulerSnapshot::Running& view, const SchedulerLimits& limits) {
   const auto wrong = [&](const char* what) {
     return fail(ErrorCode::kInternal,
                 fmt::format("slot {}: {}: prompt {}, known {}, committed {}, output at most {}, "
@@ -20,9 +20,14 @@ Result<void> check_running(const SchedulerSnapshot::Running& view, int32_t token
   if (view.committed_len >= view.prefill_len && view.known_len != view.committed_len + 1)
     return wrong("not exactly one pending output token");
   if (view.known_len - view.prompt_len >= view.output_max) return wrong("ought to have ended");
-  if (view.num_pages != pages_for(view.committed_len, tokens_per_page))
+  if (view.num_pages != pages_for(view.committed_len, limits.tokens_per_page))
     return wrong("pages do not match the committed positions");
   if (view.num_pages > view.pages_max) return wrong("more pages than it may hold");
+  if (view.passed_tokens >
+      passed_tokens_max(view.prefill_len, limits.sequences_max, limits.step_tokens_max))
+    return fail(ErrorCode::kInternal,
+                fmt::format("slot {}: {} tokens of later prompts went before its {}", view.slot,
+                            view.passed_tokens, view.prefill_len));
   return {};
 }
 
@@ -41,7 +46,8 @@ SchedulerSnapshot snapshot(const Scheduler& scheduler) {
                               .committed_len = sequence->committed_len(),
                               .output_max = sequence->spec().output_max,
                               .pages_max = sequence->pages_max(result.limits.tokens_per_page),
-                              .num_pages = std::ssize(sequence->page_table().pages())});
+                              .num_pages = std::ssize(sequence->page_table().pages()),
+                              .passed_tokens = sequence->passed_tokens()});
   return result;
 }
 
@@ -57,7 +63,7 @@ Result<void> check_scheduler(const SchedulerSnapshot& snapshot) {
       return fail(ErrorCode::kInternal,
                   fmt::format("slot {} may come to hold {} pages, {} exist", view.slot,
                               view.pages_max, snapshot.limits.num_pages));
-    TRY(check_running(view, snapshot.limits.tokens_per_page));
+    TRY(check_running(view, snapshot.limits));
   }
   for (const int32_t passed_by : snapshot.waiting_passed_by)
     if (passed_by > kPassedByMax)

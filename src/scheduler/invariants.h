@@ -19,6 +19,7 @@ struct SchedulerSnapshot {
     int64_t output_max = 0;
     int64_t pages_max = 0;
     int64_t num_pages = 0;
+    int64_t passed_tokens = 0;
   };
   std::vector<Running> running;
   std::vector<int32_t> waiting_passed_by;
@@ -32,7 +33,8 @@ SchedulerSnapshot snapshot(const Scheduler& scheduler);
 // - a sequence holds exactly the pages of its committed positions, within what it may come to hold,
 //   and that is within the pool;
 // - a sequence past its prefill has exactly one known token that is not committed;
-// - no waiting sequence was passed by more than kPassedByMax later arrivals.
+// - no waiting sequence was passed by more than kPassedByMax later arrivals;
+// - no running one was passed by more than passed_tokens_max tokens of later prompts.
 Result<void> check_scheduler(const SchedulerSnapshot& snapshot);
 
 }  // namespace yeoul

@@ -19,6 +19,17 @@ TEST(AdmissionPolicy, admits_by_priority_then_arrival) {
   EXPECT_EQ(choose_admission(waiting, {.slots = 1, .pages = 8}), 2u);
 }
 
+TEST(AdmissionPolicy, the_shorter_rest_goes_first_until_the_longer_has_waited) {
+  std::vector<WaitingView> waiting = {{.arrival = 1, .rest = {.tokens = 5000}, .pages = 1},
+                                      {.arrival = 2, .rest = {.tokens = 100}, .pages = 1}};
+  const AdmissionRoom room = {.slots = 1, .pages = 8};
+  EXPECT_EQ(choose_admission(waiting, room), 1u);
+  waiting[0].rest.waited = kAgeing * 4900;
+  EXPECT_EQ(choose_admission(waiting, room), 0u);
+  waiting[1].priority = 1;
+  EXPECT_EQ(choose_admission(waiting, room), 1u);
+}
+
 TEST(AdmissionPolicy, admits_nobody_without_a_slot_or_pages) {
   const std::vector<WaitingView> waiting = {{.arrival = 1, .pages = 4}};
   EXPECT_EQ(choose_admission(waiting, {.slots = 0, .pages = 8}), std::nullopt);
@@ -86,7 +97,7 @@ TEST(AdmissionPolicy, nobody_is_passed_by_more_than_the_bound_whatever_comes) {
 
 std::vector<int32_t> granted(const std::vector<RunningView>& running, int32_t step_tokens_max) {
   std::vector<int32_t> result(running.size(), -1);
-  grant_tokens(running, step_tokens_max, result);
+  grant_tokens(running, {.step_tokens_max = step_tokens_max}, result);
   return result;
 }
 
@@ -107,9 +118,24 @@ TEST(TokenPolicy, every_decoding_sequence_gets_its_row_before_any_prompt) {
   EXPECT_EQ(granted({reading(1, 100, 0), decoding(2)}, 16), (std::vector<int32_t>{15, 1}));
 }
 
-TEST(TokenPolicy, prompts_are_read_first_come_first_served) {
-  EXPECT_EQ(granted({reading(9, 100, 0), reading(4, 30, 20), reading(5, 8, 0)}, 16),
-            (std::vector<int32_t>{0, 10, 6}));
+TEST(TokenPolicy, the_shortest_rest_is_read_first_and_among_equals_the_first_to_come) {
+  EXPECT_EQ(granted({reading(4, 100, 0), reading(9, 30, 20), reading(5, 100, 0)}, 16),
+            (std::vector<int32_t>{6, 10, 0}));
+}
+
+TEST(TokenPolicy, waiting_makes_up_for_length) {
+  std::vector<RunningView> running = {reading(1, 1000, 0), reading(2, 10, 0)};
+  running[0].waited = kAgeing * 990 - 1;
+  EXPECT_EQ(granted(running, 8), (std::vector<int32_t>{0, 8}));
+  running[0].waited = kAgeing * 990;
+  EXPECT_EQ(granted(running, 8), (std::vector<int32_t>{8, 0}));
+}
+
+TEST(TokenPolicy, prompts_stay_within_their_part_of_the_step) {
+  std::vector<int32_t> result(2);
+  const std::vector<RunningView> running = {decoding(1), reading(2, 100, 0)};
+  grant_tokens(running, {.step_tokens_max = 64, .prefill_tokens_max = 20}, result);
+  EXPECT_EQ(result, (std::vector<int32_t>{1, 20}));
 }
 
 TEST(TokenPolicy, a_prompt_of_higher_priority_is_read_first) {
@@ -124,10 +150,57 @@ TEST(TokenPolicy, a_paused_sequence_gets_nothing_and_costs_nothing) {
   EXPECT_EQ(granted(running, 8), (std::vector<int32_t>{0, 0, 8}));
 }
 
+// The stated bound on what goes before a running prompt, under traffic that always offers a shorter
+// one.
+TEST(TokenPolicy, nobody_is_passed_by_more_tokens_than_the_bound_whatever_comes) {
+  constexpr int32_t kStep = 16;
+  constexpr size_t kPlaces = 6;
+  struct Prompt {
+    RunningView view;
+    int64_t came = 0;
+    int64_t passed = 0;
+  };
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    std::vector<Prompt> prompts;
+    int64_t computed = 0;
+    uint64_t arrivals = 0;
+    for (uint64_t turn = 0; turn < 3000; ++turn) {
+      const uint64_t bits = counter_bits(mix64(seed), turn);
+      while (prompts.size() < kPlaces) {
+        const uint64_t more = counter_bits(mix64(seed + 100), arrivals);
+        const int64_t len = 1 + static_cast<int64_t>(more % (more % 9 == 0 ? 600 : 20));
+        prompts.push_back({.view = reading(arrivals++, len, 0), .came = computed});
+      }
+      std::vector<RunningView> running;
+      for (Prompt& prompt : prompts) {
+        prompt.view.waited = computed - prompt.came;
+        running.push_back(prompt.view);
+      }
+      const int32_t most = bits % 3 == 0 ? 5 : kStep;
+      std::vector<int32_t> given(running.size());
+      grant_tokens(running, {.step_tokens_max = kStep, .prefill_tokens_max = most}, given);
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        for (size_t j = 0; given[i] == 0 && j < prompts.size(); ++j)
+          if (running[j].arrival > running[i].arrival) prompts[i].passed += given[j];
+        ASSERT_LE(prompts[i].passed, passed_tokens_max(running[i].prefill_len, kPlaces, kStep))
+            << "seed " << seed << " turn " << turn;
+      }
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        prompts[i].view.committed_len += given[i];
+        computed += given[i];
+      }
+      std::erase_if(prompts, [](const Prompt& prompt) {
+        return prompt.view.committed_len == prompt.view.prefill_len;
+      });
+    }
+  }
+}
+
 TEST(TokenPolicy, fewer_rows_than_decoding_sequences_is_a_programmer_error) {
   std::vector<int32_t> result(2);
   const std::vector<RunningView> running = {decoding(1), decoding(2)};
-  EXPECT_DEATH(grant_tokens(running, 1, result), "too small for the decode rows");
+  EXPECT_DEATH(grant_tokens(running, {.step_tokens_max = 1}, result),
+               "too small for the decode rows");
 }
 
 TEST(VictimPolicy, the_last_to_arrive_of_the_lowest_priority_goes) {

@@ -6,28 +6,6 @@
 
 namespace yeoul {
 
-namespace {
-
-WaitingView view_waiting(const Sequence& sequence, int64_t pages) {
-  return {.arrival = sequence.spec().arrival,
-          .priority = sequence.spec().priority,
-          .passed_by = sequence.passed_by(),
-          .pages = pages,
-          .is_held = sequence.is_held()};
-}
-
-RunningView view_running(const Sequence& sequence) {
-  return {.arrival = sequence.spec().arrival,
-          .priority = sequence.spec().priority,
-          .prefill_len = sequence.prefill_len(),
-          .known_len = sequence.known_len(),
-          .committed_len = sequence.committed_len(),
-          .item_end_max = sequence.cone_end(),
-          .is_paused = sequence.is_paused()};
-}
-
-}  // namespace
-
 Scheduler::Scheduler(const SchedulerLimits& limits) : limits_(limits) {
   CHECK(limits.step_tokens_max >= limits.parallel, "{} tokens a step for {} sequences",
         limits.step_tokens_max, limits.parallel);
@@ -42,8 +20,20 @@ Scheduler::Scheduler(const SchedulerLimits& limits) : limits_(limits) {
   for (int32_t slot = limits.parallel; slot-- > 0;) free_slots_.push_back(slot);
 }
 
+RunningView Scheduler::view_running(const Sequence& sequence) const {
+  return {.arrival = sequence.spec().arrival,
+          .priority = sequence.spec().priority,
+          .prefill_len = sequence.prefill_len(),
+          .known_len = sequence.known_len(),
+          .committed_len = sequence.committed_len(),
+          .waited = computed_prompt_tokens_ - sequence.computed_at_enqueue(),
+          .item_end_max = sequence.cone_end(),
+          .is_paused = sequence.is_paused()};
+}
+
 void Scheduler::enqueue(Sequence& sequence) {
   CHECK(waiting_.size() < waiting_.capacity(), "{} sequences wait already", waiting_.size());
+  sequence.note_enqueued(computed_prompt_tokens_);
   waiting_.push_back(&sequence);
 }
 
@@ -59,7 +49,14 @@ Sequence* Scheduler::next_admission() const {
   if (free_slots_.empty() || waiting_.empty()) return nullptr;
   waiting_views_.clear();
   for (const Sequence* sequence : waiting_)
-    waiting_views_.push_back(view_waiting(*sequence, wanted(*sequence)));
+    waiting_views_.push_back(
+        {.arrival = sequence->spec().arrival,
+         .priority = sequence->spec().priority,
+         .rest = {.tokens = sequence->expected_rest(),
+                  .waited = computed_prompt_tokens_ - sequence->computed_at_enqueue()},
+         .passed_by = sequence->passed_by(),
+         .pages = wanted(*sequence),
+         .is_held = sequence->is_held()});
   int64_t taken = pages_held(running_);
   for (const Sequence* sequence : running_)
     taken += std::max<int64_t>(0, wanted(*sequence) - std::ssize(sequence->page_table().pages()));
@@ -72,8 +69,11 @@ Sequence* Scheduler::next_admission() const {
 void Scheduler::admit(Sequence& sequence) {
   CHECK(!free_slots_.empty());
   CHECK(std::erase(waiting_, &sequence) == 1, "not waiting");
-  for (Sequence* other : waiting_)
-    if (other->spec().arrival < sequence.spec().arrival && !other->is_held()) other->note_passed();
+  for (Sequence* other : waiting_) {
+    if (other->spec().arrival >= sequence.spec().arrival || other->is_held()) continue;
+    other->note_passed();
+    bound_breaches_ += other->passed_by() > kPassedByMax;
+  }
   sequence.start(free_slots_.back());
   free_slots_.pop_back();
   running_.push_back(&sequence);
@@ -111,6 +111,7 @@ void Scheduler::preempt(Sequence& sequence) noexcept {
   leave_slot(sequence);
   sequence.preempt();
   sequence.stop_waiting();
+  sequence.note_enqueued(computed_prompt_tokens_);
   is_dry_ = true;
   const auto place = std::ranges::find_if(waiting_, [&](const Sequence* other) {
     return other->spec().arrival > sequence.spec().arrival;
@@ -118,7 +119,7 @@ void Scheduler::preempt(Sequence& sequence) noexcept {
   waiting_.insert(place, &sequence);
 }
 
-void Scheduler::plan(uint64_t step_id, StepPlan& plan) const {
+void Scheduler::plan(uint64_t step_id, StepPlan& plan, int32_t prefill_tokens_max) const {
   plan.step_id = step_id;
   plan.items.clear();
   plan.tokens.clear();
@@ -126,9 +127,42 @@ void Scheduler::plan(uint64_t step_id, StepPlan& plan) const {
   plan.pending.clear();
   view_all_running();
   granted_.resize(running_.size());
-  grant_tokens(running_views_, limits_.step_tokens_max, granted_);
+  grant_tokens(
+      running_views_,
+      {.step_tokens_max = limits_.step_tokens_max, .prefill_tokens_max = prefill_tokens_max},
+      granted_);
   for (size_t i = 0; i < running_.size(); ++i)
     if (granted_[i] > 0) append_item(*running_[i], granted_[i], plan);
+}
+
+int32_t Scheduler::num_decode_rows() const {
+  return static_cast<int32_t>(std::ranges::count_if(running_, [](const Sequence* sequence) {
+    return !sequence->is_paused() && sequence->committed_len() >= sequence->prefill_len();
+  }));
+}
+
+void Scheduler::account(const StepPlan& plan) noexcept {
+  const auto item_of = [&](const Sequence* sequence) {
+    return std::ranges::find(plan.items, sequence->slot(), &StepItem::slot);
+  };
+  const auto reads_prompt = [](const Sequence* sequence) {
+    return sequence->committed_len() < sequence->prefill_len();
+  };
+  for (const Sequence* reader : running_) {
+    const auto item = item_of(reader);
+    if (item == plan.items.end() || !reads_prompt(reader)) continue;
+    computed_prompt_tokens_ += item->num_tokens;
+    for (Sequence* other : running_) {
+      if (other->spec().arrival >= reader->spec().arrival ||
+          other->spec().priority < reader->spec().priority || other->is_paused() ||
+          !reads_prompt(other) || item_of(other) != plan.items.end())
+        continue;
+      other->note_passed_tokens(item->num_tokens);
+      bound_breaches_ +=
+          other->passed_tokens() >
+          passed_tokens_max(other->prefill_len(), limits_.sequences_max, limits_.step_tokens_max);
+    }
+  }
 }
 
 void Scheduler::append_item(const Sequence& sequence, int32_t num_tokens, StepPlan& plan) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -51,15 +52,26 @@ class Scheduler {
   // Puts a running sequence back into the queue, in its old place.
   void preempt(Sequence& sequence) noexcept;
 
-  // Writes what the next step computes. Pure; the capacity of plan's vectors is reused. Pages that
-  // the step needs anew are kUnassignedPage.
-  void plan(uint64_t step_id, StepPlan& plan) const;
+  // Writes what the next step computes, at most prefill_tokens_max tokens of prompts. Pure; the
+  // capacity of plan's vectors is reused. Pages that the step needs anew are kUnassignedPage.
+  void plan(uint64_t step_id, StepPlan& plan,
+            int32_t prefill_tokens_max = std::numeric_limits<int32_t>::max()) const;
+
+  // Rows of the next step that belong to streams under way.
+  int32_t num_decode_rows() const;
+
+  // Before the plan's sequences move on: counts what is computed of prompts, and whom it passes.
+  void account(const StepPlan& plan) noexcept;
+
+  // Times that a stated bound on waiting was passed, since creation. 0 unless there is a bug.
+  int64_t bound_breaches() const { return bound_breaches_; }
 
   std::span<Sequence* const> waiting() const { return waiting_; }
   std::span<Sequence* const> running() const { return running_; }
   const SchedulerLimits& limits() const { return limits_; }
 
  private:
+  RunningView view_running(const Sequence& sequence) const;
   void view_all_running() const;
   void leave_slot(Sequence& sequence) noexcept;
   int64_t wanted(const Sequence& sequence) const;
@@ -70,6 +82,8 @@ class Scheduler {
   std::vector<Sequence*> running_;  // by admission
   std::vector<int32_t> free_slots_;
   bool is_dry_ = false;
+  int64_t computed_prompt_tokens_ = 0;
+  int64_t bound_breaches_ = 0;
   // Scratch, so that deciding does not allocate.
   mutable std::vector<WaitingView> waiting_views_;
   mutable std::vector<RunningView> running_views_;

@@ -181,8 +181,8 @@ TEST_F(SchedulerTest, the_end_of_a_sequence_frees_slot_and_pages) {
 
 TEST_F(SchedulerTest, a_victim_waits_in_its_old_place_and_reads_its_output_like_a_prompt) {
   add(3, 9);
-  Sequence& victim = add(2, 9);
-  add(2, 9);  // no slot for it
+  Sequence& victim = add(3, 9);
+  add(9, 9);  // no slot for it
   admit_all();
   for (int i = 0; i < 3; ++i) step();
   ASSERT_EQ(victim.output().size(), 3u);
@@ -190,26 +190,26 @@ TEST_F(SchedulerTest, a_victim_waits_in_its_old_place_and_reads_its_output_like_
   scheduler_.preempt(victim);
   EXPECT_EQ(victim.phase(), Sequence::Phase::kWaiting);
   EXPECT_EQ(victim.page_table().size(), 0u);
-  EXPECT_EQ(victim.computed_before(), 4);
+  EXPECT_EQ(victim.computed_before(), 5);
   ASSERT_EQ(scheduler_.waiting().size(), 2u);
   EXPECT_EQ(scheduler_.waiting()[0], &victim);
   admit_all();
   step();
   const StepItem& item = plan_.items.back();
   EXPECT_EQ(item.position, 0);
-  EXPECT_EQ(item.num_tokens, 5);
-  EXPECT_EQ(item.cone_end, 5);
+  EXPECT_EQ(item.num_tokens, 6);
+  EXPECT_EQ(item.cone_end, 6);
   EXPECT_EQ(item.logits, LogitsFor::kLastToken);
-  const std::span<const TokenId> tokens = std::span(plan_.tokens).last(5);
+  const std::span<const TokenId> tokens = std::span(plan_.tokens).last(6);
   EXPECT_EQ(std::vector<TokenId>(tokens.begin(), tokens.end()),
-            (std::vector<TokenId>{100, 101, 1, 2, 3}));
+            (std::vector<TokenId>{100, 101, 102, 2, 3, 4}));
   EXPECT_EQ(victim.output().size(), 4u);
 }
 
 TEST_F(SchedulerTest, when_the_pool_was_dry_only_those_get_in_that_can_run_to_their_end) {
   add(8, 9);                      // up to 4 pages
-  Sequence& victim = add(4, 25);  // up to 7
-  const Sequence& small = add(4, 5);
+  Sequence& victim = add(8, 21);  // up to 7
+  const Sequence& small = add(8, 5);
   admit_all();
   step();
   scheduler_.preempt(victim);
@@ -251,7 +251,8 @@ TEST_F(SchedulerTest, a_waiting_sequence_can_leave_the_queue) {
 }
 
 TEST_F(SchedulerTest, the_invariants_hold_and_each_breach_is_found) {
-  add(6, 4);
+  add(5, 4);
+  admit_all();
   add(3, 4);
   admit_all();
   step();
@@ -265,13 +266,14 @@ TEST_F(SchedulerTest, the_invariants_hold_and_each_breach_is_found) {
     EXPECT_NE(result.error().message.find(text), std::string::npos) << result.error().message;
   };
   expect_violation([](auto& s) { s.running[1].slot = 0; }, "slot 0 of 2 is used twice");
-  expect_violation([](auto& s) { s.limits.num_pages = 2; }, "3 pages, 2 exist");
+  expect_violation([](auto& s) { s.limits.num_pages = 1; }, "2 pages, 1 exist");
   expect_violation([](auto& s) { s.running[0].num_pages = 1; }, "do not match");
   expect_violation([](auto& s) { s.running[0].pages_max = 1; }, "more pages than it may hold");
   expect_violation([](auto& s) { s.running[0].known_len = 9; }, "not exactly one pending");
-  expect_violation([](auto& s) { s.running[0].prefill_len = 5; }, "its prefill does not end");
-  expect_violation([](auto& s) { s.running[0].known_len = 6; }, "nothing left to compute");
+  expect_violation([](auto& s) { s.running[0].prefill_len = 4; }, "its prefill does not end");
+  expect_violation([](auto& s) { s.running[0].known_len = 5; }, "nothing left to compute");
   expect_violation([](auto& s) { s.running[0].output_max = 1; }, "ought to have ended");
+  expect_violation([](auto& s) { s.running[0].passed_tokens = 1000; }, "1000 tokens of later");
   expect_violation([](auto& s) { s.waiting_passed_by = {kPassedByMax + 1}; }, "passed by 33");
 }
 

@@ -34,6 +34,7 @@ void Sequence::start(int32_t slot) {
   phase_ = Phase::kRunning;
   slot_ = slot;
   prefill_len_ = known_len();
+  passed_tokens_ = 0;
 }
 
 void Sequence::preempt() noexcept {
@@ -44,6 +45,7 @@ void Sequence::preempt() noexcept {
   pages_.clear();
   computed_before_ = std::max(computed_before_, committed_len_);
   committed_len_ = kept_len_ = 0;
+  cached_len_ = 0;
   num_anchors_ = 0;
 }
 

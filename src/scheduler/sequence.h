@@ -128,6 +128,18 @@ class Sequence {
     return leader_ != nullptr && !leader_->is_paused_ && leader_->committed_len_ < leader_position_;
   }
 
+  // Prompt tokens that were known when it was enqueued: an estimate of what it need not compute.
+  void expect_cached(int64_t length) { cached_len_ = length; }
+  int64_t expected_rest() const { return known_len() - cached_len_; }
+
+  // The scheduler's count of computed prompt tokens when it was enqueued, or preempted.
+  void note_enqueued(int64_t computed) { computed_at_enqueue_ = computed; }
+  int64_t computed_at_enqueue() const { return computed_at_enqueue_; }
+
+  // Prompt tokens computed for later arrivals in steps that left this one out since it started.
+  int64_t passed_tokens() const { return passed_tokens_; }
+  void note_passed_tokens(int64_t num_tokens) { passed_tokens_ += num_tokens; }
+
   // How many later arrivals were admitted before this one.
   int32_t passed_by() const { return passed_by_; }
   void note_passed() { ++passed_by_; }
@@ -143,6 +155,9 @@ class Sequence {
   int64_t committed_len_ = 0;
   int64_t prefill_len_ = 0;
   int64_t computed_before_ = 0;
+  int64_t cached_len_ = 0;
+  int64_t computed_at_enqueue_ = 0;
+  int64_t passed_tokens_ = 0;
   int64_t kept_len_ = 0;
   std::array<Anchor, kAnchorsMax> anchors_;
   size_t num_anchors_ = 0;

@@ -105,6 +105,8 @@ std::vector<MetricFamily> engine_families(const Engine& engine, const EngineStat
       family("yeoul_preemptions_total",
              "Running sequences that gave their pages back and waited again.", MetricType::Counter,
              number(stats.preemptions)),
+      family("yeoul_wait_bound_breaches_total", "Breaches of the stated bounds on waiting.",
+             MetricType::Counter, number(stats.bound_breaches)),
       family("yeoul_recomputed_tokens_total", "Tokens computed again after a preemption.",
              MetricType::Counter, number(stats.recomputed_tokens)),
   };

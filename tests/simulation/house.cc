@@ -14,7 +14,11 @@ House::House(const HouseOptions& house_options) : options(house_options) {
                                 .num_pages = options.engine.num_pages,
                                 .num_snapshots = options.engine.num_snapshots,
                                 .script = options.script,
-                                .restores_wrongly = options.restores_wrongly},
+                                .restores_wrongly = options.restores_wrongly,
+                                .step_latency = options.step_latency,
+                                .token_latency = options.token_latency,
+                                .row_latency = options.row_latency,
+                                .jitter = options.jitter},
       &clock, log);
   engine = std::move(*StepEngine::create(options.engine, std::move(executor), clock));
 }

@@ -26,6 +26,10 @@ struct HouseOptions {
                       .resume = {.num_layers = 4, .last_source = 2, .reach = 5}};
   Script script;
   bool restores_wrongly = false;  // to see that tests would notice
+  Duration step_latency = std::chrono::milliseconds(1);
+  Duration token_latency = std::chrono::microseconds(10);
+  Duration row_latency = std::chrono::microseconds(10);
+  double jitter = 0;
 };
 
 struct House {

@@ -187,8 +187,14 @@ uint64_t& ScriptedExecutor::row(const StepPlan& plan, const StepItem& item, int6
 
 Result<void> ScriptedExecutor::collect(StepResult& result) {
   const StepPlan& plan = *launched_;
-  if (clock_ != nullptr)
-    clock_->advance(options_.step_latency + options_.token_latency * std::ssize(plan.tokens));
+  if (clock_ != nullptr) {
+    const auto rows = std::ranges::count(plan.items, kFullSchedule, &StepItem::cone_end);
+    const Duration duration = options_.step_latency + options_.row_latency * rows +
+                              options_.token_latency * (std::ssize(plan.tokens) - rows);
+    const double factor = 1 + options_.jitter * (2 * unit_interval(mix64(plan.step_id)) - 1);
+    clock_->advance(
+        Duration(static_cast<Duration::rep>(static_cast<double>(duration.count()) * factor)));
+  }
   if (options_.script.lose_at_collect == plan.step_id) {
     log_.device_lost = true;
     return fail(ErrorCode::kUnavailable, "scripted loss at collect");

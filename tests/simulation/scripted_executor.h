@@ -54,7 +54,9 @@ class ScriptedExecutor final : public Executor {
     Script script;
     bool restores_wrongly = false;  // another state than the one asked for
     Duration step_latency = std::chrono::milliseconds(1);
-    Duration token_latency = std::chrono::microseconds(10);
+    Duration token_latency = std::chrono::microseconds(10);  // of a token of a prompt
+    Duration row_latency = std::chrono::microseconds(10);    // of a decode row
+    double jitter = 0;  // of the duration of a step: a factor from 1 - jitter to 1 + jitter
   };
   // `clock` may be null: no time passes then.
   ScriptedExecutor(const Options& options, VirtualClock* clock, ExecutorLog& log);

@@ -71,6 +71,7 @@ World draw_world(Dice& dice) {
       static_cast<int32_t>(dice.between(24, 400) / world.shape.tokens_per_page + 1);
   world.options.stream_tokens_max = static_cast<size_t>(dice.between(1, 24));
   world.options.slow_reader_max = std::chrono::milliseconds(dice.between(20, 400));
+  world.options.itl_target = std::chrono::microseconds(500 * dice.between(0, 6));
   world.script.vocab_size = world.shape.vocab_size;
   world.script.fault_seed = dice.bits();
   world.script.fault_rate = dice.chance(0.5) ? 0.002 : 0.0;
@@ -309,6 +310,7 @@ void Simulation::check_end() {
   report_.prefix_hits = stats.prefix_hits;
   report_.snapshots_evicted = stats.snapshots_evicted;
   report_.preemptions = stats.preemptions;
+  if (stats.bound_breaches != 0) violation("a bound on waiting was passed");
   if (stats.prefix_hits != log_.slots_resumed) violation("hits and resumed slots differ");
   int64_t num_finished = 0;
   for (size_t i = 0; i < std::size(report_.endings); ++i) {
