@@ -96,6 +96,26 @@ class Truth(unittest.TestCase):
                 for call in calls:
                     self.assertEqual(set(json.loads(call["arguments"])), offered[call["name"]])
 
+    def test_further_turns_call_what_the_first_one_was_offered(self):
+        rng, turns = random.Random(9), set()
+        for _ in range(100):
+            talk = tool_calls.draw(rng, "held", 2, 1024).conversation
+            offered = {tool["name"] for tool in talk["tools"]}
+            asked = [m["tool_calls"] for m in talk["messages"] if m.get("tool_calls")]
+            turns.add(len(asked))
+            for calls in asked:
+                self.assertEqual(len({call["name"] for call in calls} & offered), 2)
+        self.assertEqual(turns, {1, 2, 3})
+
+    def test_only_training_puts_words_of_another_kind_into_small_talk(self):
+        kinds = dict(words.FACTS["ko"], name=words.NAMES["ko"])
+        def foreign(split):
+            rng = random.Random(10)
+            return sum(word not in kinds["도시"] for _ in range(2000)
+                       for word in [rng.choice(dialogues.words_for(rng, split, "ko", "도시"))])
+        self.assertEqual(foreign("held"), 0)
+        self.assertTrue(100 < foreign("train") < 400)
+
     def test_every_kind_answers_with_thinking_on_and_only_sums_have_steps_to_think(self):
         documents = drawn("train", 1500)
         self.assertEqual({d.kind for d in documents if d.conversation["effort"]},

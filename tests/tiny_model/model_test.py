@@ -207,6 +207,30 @@ class Training(unittest.TestCase):
         self.assert_equal_weights(resumed, complete)  # the backbone stays as it was
         self.assertIn("mtp.2.markov_head.head.weight", complete["weights"])
 
+    def test_a_run_goes_on_from_the_weights_of_a_checkpoint(self):
+        checkpoint = pathlib.Path(self.folder.name) / "checkpoint"
+        own, weights = random_model(engram_hash.token_texts(TOKENIZER))
+        export.write_checkpoint(weights, own, TOKENIZER, checkpoint)
+        text, stored = read_checkpoint.read(checkpoint)
+        run = pathlib.Path(tempfile.mkdtemp(dir=self.folder.name))
+        options = ["--go-on-from", str(checkpoint), "--no-fuse", "--workers", "1", "--rows", "T128"]
+        self.run_program("train", run, *options, "--window", "64", "--stop-after", "0")
+        state = torch.load(run / "state.pt")
+        self.assertEqual(state["text"], text | {"sliding_window": 64})
+        self.assert_equal_weights(state, {"weights": stored})
+        self.run_program("train", run, *options, "--stop-after", "1")
+        self.assertFalse(torch.equal(torch.load(run / "state.pt")["weights"]["head.weight"],
+                                     stored["head.weight"]))
+        self.run_program("drafter", run, "--rows", "T128", "--no-fuse", "--threads", "1",
+                         "--go-on-from", str(checkpoint), "--stop-after", "0")
+        stages = torch.load(run / "draft.pt")
+        self.assertIn("mtp.0.main_proj.weight", stages["weights"])
+        self.assert_equal_weights(stages, {"weights": stored})
+
+    def test_a_checkpoint_with_another_tokenizer_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "is not the tokenizer of"):
+            train.state_of(ROOT / "models" / "yeoul-tiny", self.data, {})
+
 
 if __name__ == "__main__":
     YEOUL = str(pathlib.Path(sys.argv.pop(1)).resolve())

@@ -7,6 +7,7 @@ from tools.tiny_model.document import Document, choose, conversation, message
 
 SYSTEM = {"en": ["You are a helpful assistant.", "You are Yeoul, a small model.", "Answer briefly."],
           "ko": ["당신은 친절한 도우미입니다.", "당신은 작은 모델 여울입니다.", "짧게 대답하세요."]}
+SWAPPED_SHARE = 0.15  # of the slots of small talk
 ONLY_KNOWS = {"en": "I only know what my small training taught me.", "ko": "저는 작은 훈련에서 배운 것만 알아요."}
 ASK_OUTSIDE = {"en": ["Tell me about {}.", "What do you know about {}?", "Explain {}."],
                "ko": ["{}에 대해 알려 줘.", "{} 설명해 줘.", "{}에 대해 뭘 알아?"]}
@@ -40,12 +41,19 @@ def slots_of(language, template):
     return [slot for slot in ("name", *words.FACTS[language]) if "{" + slot + "}" in template]
 
 
+def words_for(rng, split, language, slot):
+    """What a slot may take: now and then, in training, words of another kind. A kind has a dozen words, so that
+    without these an answer is sooner learnt by heart than copied, and a held-out word is answered with another."""
+    kinds = dict(words.FACTS[language], name=words.NAMES[language])
+    swapped = split == "train" and rng.random() < SWAPPED_SHARE
+    return kinds[rng.choice(list(kinds)) if swapped else slot]
+
+
 def draw_turn(rng, split, language):
     def draw_filled():
         index = rng.randrange(len(TALK[language]))
-        slots = slots_of(language, TALK[language][index][0])
-        return (language, index, *(rng.choice(words.NAMES[language] if slot == "name" else
-                                              words.FACTS[language][slot]) for slot in slots))
+        return (language, index, *(rng.choice(words_for(rng, split, language, slot))
+                                   for slot in slots_of(language, TALK[language][index][0])))
     fixed = [turn for turn in TALK[language] if not slots_of(language, turn[0])]
     if rng.random() < len(fixed) / len(TALK[language]):
         return rng.choice(fixed)  # the same in both splits: there is nothing to hold out
@@ -84,14 +92,14 @@ def draw_json(rng, split):
     return Document("json", conversation([message("user", ask), message("assistant", json.dumps(wanted))]))
 
 
-# kind -> (tokens the shortest document has, tokens of a usual one, None: 3/4 of what is asked for;
+# kind -> (tokens the shortest document has, tokens of a usual one, None: what is asked for decides;
 #          percent of the tokens in the early mix, the main mix, the late mix)
 MIXES = ("early", "main", "late")
 KINDS = {
-    "dialogue_en": (20, 44, 5, 6, 4), "dialogue_ko": (20, 35, 5, 6, 5), "recall": (40, None, 54, 38, 25),
-    "arithmetic_think": (45, 64, 14, 15, 8), "arithmetic_plain": (15, 30, 3, 2, 1), "copy": (12, 21, 3, 3, 2),
+    "dialogue_en": (20, 44, 5, 6, 4), "dialogue_ko": (20, 35, 5, 6, 7), "recall": (40, None, 54, 38, 17),
+    "arithmetic_think": (45, 64, 14, 15, 15), "arithmetic_plain": (15, 30, 3, 2, 1), "copy": (12, 21, 3, 3, 2),
     "count": (25, 41, 2, 3, 3), "json": (30, 41, 2, 4, 3), "outside": (16, 20, 2, 1, 1),
-    "tools_1": (400, 472, 6, 12, 24), "tools_2": (530, 600, 4, 10, 24),
+    "tools_1": (400, None, 6, 12, 23), "tools_2": (530, None, 4, 10, 24),
 }
 
 
@@ -108,7 +116,7 @@ def draw_kind(rng, split, kind, budget):
     if kind.startswith("arithmetic_"):
         return sums.draw_arithmetic(rng, split, kind == "arithmetic_think")
     if kind.startswith("tools_"):
-        return tool_calls.draw(rng, split, int(kind[-1]))
+        return tool_calls.draw(rng, split, int(kind[-1]), budget)
     if kind == "copy":
         return sums.draw_copy(rng, split, words.single_tokens())
     return {"count": sums.draw_count, "json": draw_json, "outside": draw_outside}[kind](rng, split)
@@ -120,7 +128,7 @@ def draw(rng, split, length, mix="main"):
     budget = int(length * rng.uniform(0.4, 1))
     fitting = [kind for kind, (least, *_) in KINDS.items() if least <= length]
     share = 2 + MIXES.index(mix)
-    weights = [KINDS[kind][share] / (KINDS[kind][1] or 0.75 * budget) for kind in fitting]
+    weights = [KINDS[kind][share] / (KINDS[kind][1] or max(KINDS[kind][0], 0.75 * budget)) for kind in fitting]
     document = draw_kind(rng, split, rng.choices(fitting, weights)[0], budget)
     if not document.conversation["effort"] and rng.random() < THINKING_SHARE.get(document.kind, 0.3):
         document.conversation["effort"] = rng.choice([50, 75, 100])  # with nothing to think about

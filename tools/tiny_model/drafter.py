@@ -22,7 +22,8 @@ import time
 import numpy as np
 import torch
 
-from tools.tiny_model import engram_hash, model as model_module, optimiser, parameters, train
+from tools.tiny_model import (engram_hash, model as model_module, optimiser, parameters,
+                              read_checkpoint, train)
 
 MUON_RATE, ADAM_RATE, DECAY, WARM_STEPS, FALL_FROM = 0.02, 3e-3, 0.01, 30, 0.5
 ANCHORS = 256             # blocks of one step
@@ -209,6 +210,13 @@ def confidence_scale(model, pool, generator):
     return min((2.0**(step / 16) for step in range(-48, 49)), key=loss)
 
 
+def draft_of(checkpoint, text):
+    """A first state with the stages of a checkpoint, whose backbone this one grew from."""
+    kinds = parameters.draft_kinds(text)
+    _, weights = read_checkpoint.read(checkpoint)
+    return {"weights": {name: weights[name] for name in kinds}, "step": 0, "elapsed": 0.0, "read": 0}
+
+
 def first_draft(text, backbone, seed):
     weights = parameters.draw(parameters.draft_kinds(text), seed)
     parameters.stabilise_streams(weights, text)
@@ -303,14 +311,20 @@ def main():
     parser.add_argument("--no-fuse", dest="fuse", action="store_false",
                         help="without compiled parts (short runs)")
     parser.add_argument("--seed", type=int, default=20261202)
+    parser.add_argument("--go-on-from", type=pathlib.Path, metavar="CHECKPOINT",
+                        help="stages to start with, in the released layout")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.fuse:
         model_module.fuse()
     backbone = torch.load(arguments.run / "state.pt")
     path = arguments.run / "draft.pt"
-    state = (torch.load(path) if path.exists()
-             else first_draft(backbone["text"], backbone["weights"], arguments.seed))
+    if path.exists():
+        state = torch.load(path)
+    elif arguments.go_on_from:
+        state = draft_of(arguments.go_on_from, backbone["text"])
+    else:
+        state = first_draft(backbone["text"], backbone["weights"], arguments.seed)
     hasher = engram_hash.Hasher(backbone["text"],
                                 engram_hash.token_texts(arguments.data / "tokenizer.json"))
     rows = train.Rows(arguments.data / "train" / arguments.rows)

@@ -59,9 +59,9 @@ def spoken(arguments):
     return arguments | ({"state": "on" if arguments["on"] else "off"} if "on" in arguments else {})
 
 
-def draw_names(rng, count):
-    """Different tools; one with more arguments is asked for more often, as there is more to learn."""
-    names, left = [], list(TOOLS)
+def draw_names(rng, count, tools=TOOLS):
+    """Different ones of `tools`; one with more arguments is asked for more often, as there is more to learn."""
+    names, left = [], list(tools)
     for _ in range(count):
         names += rng.choices(left, [len(TOOLS[name][0]["parameters"]["properties"]) for name in left])
         left.remove(names[-1])
@@ -75,10 +75,11 @@ def spelled(arguments):
                          [str(value).lower()] if isinstance(value, bool) else str(value))]
 
 
-def draw(rng, split, num_calls):
-    called = draw_names(rng, num_calls)
-    offered = called + rng.sample([name for name in TOOLS if name not in called], rng.randint(1, 2))
-    rng.shuffle(offered)
+SECTION, FIRST_RESULT, EACH_CALL = 320, 40, 95  # tokens, roughly: the tools section, a turn, each call of it
+
+
+def draw_turn(rng, split, called):
+    """One question that needs the tools `called` -> messages up to the answer, all arguments."""
     asked = [(name, *draw_call(rng, split, name)) for name in called]
     calls = [{"id": f"call_{i}", "name": name, "arguments": json.dumps(arguments)}
              for i, (name, arguments, _) in enumerate(asked)]
@@ -90,7 +91,20 @@ def draw(rng, split, num_calls):
         messages.append(message("tool", json.dumps(result), tool_call_id=call["id"]))
         answers.append(TOOLS[name][4].format(**spoken(arguments), **result))
     messages.append(message("assistant", " ".join(answers)))
-    values = [part for _, arguments, _ in asked for part in spelled(arguments)]
-    return Document(f"tools_{num_calls}",
-                    conversation(messages, tools=[TOOLS[name][0] for name in offered]),
+    return messages, [arguments for _, arguments, _ in asked]
+
+
+def draw(rng, split, num_calls, budget=0):
+    """Turns of `num_calls` calls each, as many as may go into `budget` tokens, at least one: most of a conversation
+    is its tools section, so further turns are where the calls are learnt."""
+    called = draw_names(rng, num_calls)
+    offered = called + rng.sample([name for name in TOOLS if name not in called], rng.randint(1, 2))
+    rng.shuffle(offered)
+    further = max(0, budget - SECTION) // (FIRST_RESULT + EACH_CALL * num_calls) - 1
+    messages, values = [], []
+    for turn in range(1 + rng.randint(0, max(0, further))):
+        said, arguments = draw_turn(rng, split, draw_names(rng, num_calls, offered) if turn else called)
+        messages += said
+        values += [part for each in arguments for part in spelled(each)]
+    return Document(f"tools_{num_calls}", conversation(messages, tools=[TOOLS[name][0] for name in offered]),
                     tuple(values))

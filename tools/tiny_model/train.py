@@ -2,12 +2,15 @@
 """Trains the backbone from rows that generate.py wrote.
 
     python3 -m tools.tiny_model.train DATA RUN --minutes 100 [--workers 2]
+    python3 -m tools.tiny_model.train DATA RUN --minutes 30 --go-on-from CHECKPOINT --rows T768
 
 Each worker is a process of one thread with its own rows; gradients are averaged through shared
 memory and each worker steps its share of the parameters. (Two threads in one process meet a
 thousand times a step, which a busy machine makes many times slower.) RUN keeps state.pt (written
 every four minutes and at the end; a second call goes on from it) and log.jsonl. `--minutes` is
-the training time over all calls.
+the training time over all calls. With --go-on-from a RUN without a state starts with the weights of
+a checkpoint in the released layout; --rows trains on that one folder of rows with selected rows
+and FP8/FP4 throughout, as the last stage of a whole run does, at GO_ON_RATE of the rates.
 """
 import argparse
 import json
@@ -18,7 +21,8 @@ import time
 import numpy as np
 import torch
 
-from tools.tiny_model import config, engram_hash, model as model_module, optimiser, parameters
+from tools.tiny_model import (config, engram_hash, model as model_module, optimiser, parameters,
+                              read_checkpoint)
 
 MUON_RATE, ADAM_RATE, LAST_SHARE, WARM_STEPS, DECAY = 0.02, 3e-3, 0.05, 60, 0.01
 WORKER_TOKENS = 3072
@@ -26,6 +30,7 @@ SAVE_SECONDS, REPORT_STEPS, TEST_STEPS = 240, 20, 100
 # Share of the time at which a stage begins, and its rows.
 STAGES = [(0.0, "T128"), (0.10, "T256"), (0.25, "T512"), (0.45, "T1024"), (0.85, "T768")]
 SPARSE_FROM, QUANTISED_FROM, FALL_FROM = 0.5, 0.7, 0.6
+GO_ON_RATE = 0.5  # the weights are good already: a full step would unlearn
 INDEX_LOSS_EVERY, INDEX_LOSS_FROM = 4, 0.15  # steps, while attention is dense; share of the time
 ANSWER, RECALLED = 10, 40  # loss weights the data gives to answers and to recalled values
 
@@ -115,9 +120,22 @@ def first_state(data, seed, **changes):
     return {"text": text, "weights": weights, "step": 0, "elapsed": 0.0, "tokens": 0, "read": {}}
 
 
+def state_of(checkpoint, data, changes):
+    """A first state with the backbone of a checkpoint; `changes` replaces fields of its config
+    that no weight depends on."""
+    text, weights = read_checkpoint.read(checkpoint)
+    tokenizers = [engram_hash.token_texts(folder / "tokenizer.json") for folder in (checkpoint, data)]
+    if tokenizers[0] != tokenizers[1]:
+        raise SystemExit(f"{data}/tokenizer.json is not the tokenizer of {checkpoint}")
+    kinds = parameters.backbone_kinds(text)
+    return {"text": text | changes, "weights": {name: weights[name] for name in kinds},
+            "step": 0, "elapsed": 0.0, "tokens": 0, "read": {}}
+
+
 class Worker:
     def __init__(self, rank, arguments, state, shared, barrier):
         self.rank, self.workers, self.barrier = rank, arguments.workers, barrier
+        self.rows = arguments.rows
         self.data, self.run, self.seconds = arguments.data, arguments.run, arguments.minutes * 60
         self.shared, self.state, self.stop_after = shared, state, arguments.stop_after
         self.hasher = engram_hash.Hasher(state["text"],
@@ -128,10 +146,19 @@ class Worker:
         owned = optimiser.shares(shared.weights, shared.learned, self.workers)[rank]
         self.optimiser = optimiser.Optimiser(shared.weights, owned, shared.first, shared.second)
 
+    def share(self):
+        return self.state["elapsed"] / self.seconds
+
+    def stage(self):
+        """The folder of rows that is read now."""
+        return self.rows or [stage for begin, stage in STAGES if begin <= self.share()
+                             and (self.data / "train" / stage).exists()][-1]
+
     def rates(self):
-        share = self.state["elapsed"] / self.seconds
+        share = self.share()
         fall = 1 - (1 - LAST_SHARE) * max(0.0, (share - FALL_FROM) / (1 - FALL_FROM))
-        return min(1, (self.state["step"] + 1) / WARM_STEPS) * fall
+        warm = min(1, (self.state["step"] + 1) / WARM_STEPS)
+        return warm * fall * (GO_ON_RATE if self.rows else 1)
 
     def backward(self, rows, name):
         state, model = self.state, self.model
@@ -140,7 +167,7 @@ class Worker:
         tokens, weights, _ = rows.batch(at, count)
         state["read"][name] = state["read"].get(name, 0) + self.workers * count
         state["tokens"] += self.workers * tokens.numel()
-        share = state["elapsed"] / self.seconds
+        share = 1.0 if self.rows else self.share()
         model.sparse = share >= SPARSE_FROM
         model.rounding.quantised = share >= QUANTISED_FROM
         model.index_loss = model.sparse or (share >= INDEX_LOSS_FROM
@@ -206,9 +233,7 @@ class Worker:
         opened, saved, history = {}, time.monotonic(), []
         while self.state["elapsed"] < self.seconds and self.state["step"] != self.stop_after:
             start, tokens = time.monotonic(), self.state["tokens"]
-            share = self.state["elapsed"] / self.seconds
-            name = [stage for begin, stage in STAGES if begin <= share
-                    and (self.data / "train" / stage).exists()][-1]
+            name = self.stage()
             if name not in opened:
                 opened[name] = (Rows(self.data / "train" / name), Rows(self.data / "held" / name))
             self.backward(opened[name][0], name)
@@ -258,6 +283,13 @@ def work(rank, arguments, state, shared, barrier):
     worker.go()
 
 
+def begin(arguments):
+    changes = {"sliding_window": arguments.window} if arguments.window else {}
+    if arguments.go_on_from:
+        return state_of(arguments.go_on_from, arguments.data, changes)
+    return first_state(arguments.data, arguments.seed, **changes)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=pathlib.Path)
@@ -268,12 +300,15 @@ def main():
     parser.add_argument("--no-fuse", dest="fuse", action="store_false",
                         help="without compiled parts (short runs)")
     parser.add_argument("--seed", type=int, default=20261201)
+    parser.add_argument("--go-on-from", type=pathlib.Path, metavar="CHECKPOINT",
+                        help="weights to start with, in the released layout")
+    parser.add_argument("--rows", help="folder of rows for the whole run, instead of the stages")
+    parser.add_argument("--window", type=int, help="sliding_window, instead of the checkpoint's")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.run.mkdir(parents=True, exist_ok=True)
     path = arguments.run / "state.pt"
-    state = (torch.load(path) if path.exists()
-             else first_state(arguments.data, arguments.seed))
+    state = torch.load(path) if path.exists() else begin(arguments)
     shared = Shared(state, arguments.workers)
     context = torch.multiprocessing.get_context("fork")
     barrier = context.Barrier(arguments.workers)
