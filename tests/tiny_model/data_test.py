@@ -56,7 +56,9 @@ class Truth(unittest.TestCase):
             a, operator, b, result, steps = sums.draw_sum(rng, "train")
             self.assertEqual(result, {"+": a + b, "-": a - b, "*": a * b}[operator])
             if operator == "*":
-                self.assertEqual(steps, [f"{a} * {b} = {result}"])
+                for i, step in enumerate(steps):
+                    self.assertEqual(step, f"{a} * {i + 1} = {a * (i + 1)}")
+                self.assertEqual(len(steps), b)
                 continue
             for step in steps:
                 said = re.match(r"([\d +-]+) = (\d+)", step)

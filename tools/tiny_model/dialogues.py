@@ -96,10 +96,10 @@ def draw_json(rng, split):
 #          percent of the tokens in the early mix, the main mix, the late mix)
 MIXES = ("early", "main", "late")
 KINDS = {
-    "dialogue_en": (20, 44, 5, 6, 4), "dialogue_ko": (20, 35, 5, 6, 7), "recall": (40, None, 54, 38, 17),
-    "arithmetic_think": (45, 64, 14, 15, 15), "arithmetic_plain": (15, 30, 3, 2, 1), "copy": (12, 21, 3, 3, 2),
+    "dialogue_en": (20, 44, 5, 6, 4), "dialogue_ko": (20, 35, 5, 6, 7), "recall": (40, None, 54, 38, 14),
+    "arithmetic_think": (45, 64, 14, 15, 20), "arithmetic_plain": (15, 30, 3, 2, 1), "copy": (12, 21, 3, 3, 2),
     "count": (25, 41, 2, 3, 3), "json": (30, 41, 2, 4, 3), "outside": (16, 20, 2, 1, 1),
-    "tools_1": (400, None, 6, 12, 23), "tools_2": (530, None, 4, 10, 24),
+    "tools_1": (400, None, 6, 12, 18), "tools_2": (530, None, 4, 10, 27),
 }
 
 

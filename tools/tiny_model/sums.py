@@ -28,6 +28,11 @@ def subtraction_steps(a, b):
     return steps
 
 
+def multiplication_steps(a, b):
+    """The row of the table up to the product: a single line could only be known by heart, and one in ten is held out."""
+    return [f"{a} * {i} = {a * i}" for i in range(1, b + 1)]
+
+
 def draw_sum(rng, split):
     """-> (a, operator, b, result, steps)"""
     def combination():
@@ -41,7 +46,7 @@ def draw_sum(rng, split):
         return a, operator, b, a + b, addition_steps(a, b)
     if operator == "-":
         return a, operator, b, a - b, subtraction_steps(a, b)
-    return a, operator, b, a * b, [f"{a} * {b} = {a * b}"]
+    return a, operator, b, a * b, multiplication_steps(a, b)
 
 
 def draw_arithmetic(rng, split, thinks):
