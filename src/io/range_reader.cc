@@ -60,6 +60,8 @@ Result<std::unique_ptr<RangeReader>> RangeReader::open(std::span<const File> fil
   reader->free_ranges_.resize(ranges);
   std::iota(reader->free_ranges_.rbegin(), reader->free_ranges_.rend(), 0);
   reader->waiting_.resize(ranges);
+  reader->ahead_.reserve(ranges);
+  reader->depth_ahead_ = options.depth_ahead;
   reader->ended_.reserve(ranges);
   reader->pieces_.resize(depth);
   reader->free_pieces_.resize(depth);
@@ -107,7 +109,36 @@ void RangeReader::start(const RangeRead& read) {
   free_ranges_.pop_back();
   ranges_[static_cast<size_t>(range)] = {
       .read = read, .is_waiting = true, .failed_at = read.into.size()};
+  if (read.is_ahead) {
+    ahead_.push_back(range);
+  } else {
+    wait_in_line(range);
+  }
+}
+
+void RangeReader::wait_in_line(int32_t range) {
   waiting_[(first_waiting_ + num_waiting_++) % waiting_.size()] = range;
+}
+
+void RangeReader::raise(uint64_t tag) {
+  std::erase_if(ahead_, [&](int32_t index) {
+    if (ranges_[static_cast<size_t>(index)].read.tag != tag) return false;
+    wait_in_line(index);
+    return true;
+  });
+}
+
+void RangeReader::give_up(uint64_t tag) {
+  std::erase_if(ahead_, [&](int32_t index) {
+    Range& range = ranges_[static_cast<size_t>(index)];
+    if (range.read.tag != tag) return false;
+    if (range.num_cut < range.failed_at) {
+      range.failed_at = range.num_cut;
+      range.error = ECANCELED;
+    }
+    end_waiting(index);
+    return true;
+  });
 }
 
 // A range that has failed gets no further pieces.
@@ -119,26 +150,42 @@ void RangeReader::pump() {
   prepared_.clear();
   while (num_waiting_ > 0 && !free_pieces_.empty()) {
     const int32_t index = waiting_[first_waiting_];
-    Range& range = ranges_[static_cast<size_t>(index)];
-    if (!is_cut(range)) {
-      const int32_t piece = free_pieces_.back();
-      free_pieces_.pop_back();
-      const uint64_t left = range.read.into.size() - range.num_cut;
-      pieces_[static_cast<size_t>(piece)] = {
-          index, range.num_cut, static_cast<uint32_t>(std::min<uint64_t>(piece_bytes_, left))};
-      range.num_cut += pieces_[static_cast<size_t>(piece)].num_bytes;
-      ++range.num_pieces;
-      submit_piece(piece);
-    }
-    if (is_cut(range)) {
-      first_waiting_ = (first_waiting_ + 1) % waiting_.size();
-      --num_waiting_;
-      range.is_waiting = false;
-      if (range.num_pieces == 0) ended_.push_back(index);  // failed before its last piece
-    }
+    cut_piece(index, false);
+    if (!is_cut(ranges_[static_cast<size_t>(index)])) continue;
+    first_waiting_ = (first_waiting_ + 1) % waiting_.size();
+    --num_waiting_;
+    end_waiting(index);
+  }
+  while (!ahead_.empty() && num_ahead_ < depth_ahead_ && !free_pieces_.empty()) {
+    const int32_t index = ahead_.front();
+    cut_piece(index, true);
+    if (!is_cut(ranges_[static_cast<size_t>(index)])) continue;
+    ahead_.erase(ahead_.begin());
+    end_waiting(index);
   }
   if (!prepared_.empty()) queue_->submit(prepared_);
   prepared_.clear();
+}
+
+void RangeReader::cut_piece(int32_t index, bool is_ahead) {
+  Range& range = ranges_[static_cast<size_t>(index)];
+  if (is_cut(range)) return;
+  const int32_t piece = free_pieces_.back();
+  free_pieces_.pop_back();
+  const uint64_t left = range.read.into.size() - range.num_cut;
+  const auto num_bytes = static_cast<uint32_t>(std::min<uint64_t>(piece_bytes_, left));
+  pieces_[static_cast<size_t>(piece)] = {index, range.num_cut, num_bytes, is_ahead};
+  range.num_cut += num_bytes;
+  ++range.num_pieces;
+  num_ahead_ += is_ahead ? 1 : 0;
+  submit_piece(piece);
+}
+
+// The range is in no line any more; it has ended if nothing of it is under way.
+void RangeReader::end_waiting(int32_t index) {
+  Range& range = ranges_[static_cast<size_t>(index)];
+  range.is_waiting = false;
+  if (range.num_pieces == 0) ended_.push_back(index);
 }
 
 void RangeReader::submit_piece(int32_t piece) {
@@ -185,6 +232,7 @@ void RangeReader::settle(const QueuedResult& result) {
 
 void RangeReader::end_piece(int32_t piece) {
   const int32_t index = pieces_[static_cast<size_t>(piece)].range;
+  num_ahead_ -= pieces_[static_cast<size_t>(piece)].is_ahead ? 1 : 0;
   free_pieces_.push_back(piece);
   Range& range = ranges_[static_cast<size_t>(index)];
   // A failed range that still waits for pieces is ended by pump().

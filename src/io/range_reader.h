@@ -37,13 +37,14 @@ struct RangeRead {
   std::span<std::byte> into;  // begins and ends at multiples of it
   uint64_t num_needed = 0;    // bytes from `offset` that must arrive; the file may end after them
   uint64_t tag = 0;           // given back with the outcome
+  bool is_ahead = false;      // nobody waits for it yet: goes when no other range waits
 };
 
 struct RangeOutcome {
   RangeRead read;
   bool ok = false;
   uint64_t num_found = 0;  // bytes before the first that did not come
-  int error = 0;           // errno; 0 when the file ended
+  int error = 0;           // errno; 0 when the file ended; ECANCELED after give_up()
 };
 
 enum class ReadWay : uint8_t { kBest, kUring, kThreads };
@@ -53,6 +54,7 @@ struct RangeReaderOptions {
   bool allow_direct = true;          // past the page cache, where the file system can
   int32_t ranges_max = 64;           // between start() and their outcome
   int32_t depth = 64;                // reads the kernel has at a time
+  int32_t depth_ahead = 16;          // of them, reads of ranges that nobody waits for yet
   uint32_t piece_bytes = 512 << 10;  // a range goes to the kernel in pieces of this size
   std::span<std::byte> memory = {};  // where ranges will go, registered if the kernel allows
 };
@@ -74,6 +76,11 @@ class RangeReader {
   void start(const RangeRead& read);
   // Hands ranges that wait to the kernel as far as it has room; next() does so too.
   void pump();
+  // Ranges with this tag that were started ahead are waited for now.
+  void raise(uint64_t tag);
+  // Ranges with this tag that were started ahead are not wanted any more: what the kernel has not
+  // got of them is not read. Each still has its outcome.
+  void give_up(uint64_t tag);
   // The outcome of a range that has ended. With `wait` only none when nothing is under way.
   std::optional<RangeOutcome> next(bool wait);
 
@@ -89,7 +96,7 @@ class RangeReader {
  private:
   struct Range {
     RangeRead read;
-    bool is_waiting = false;  // in waiting_
+    bool is_waiting = false;  // in waiting_ or ahead_
     uint64_t num_cut = 0;     // bytes that went into pieces
     int32_t num_pieces = 0;   // under way
     uint64_t failed_at = 0;   // lowest byte that did not come; read.into.size(): none
@@ -99,11 +106,15 @@ class RangeReader {
     int32_t range = 0;
     uint64_t begin = 0;  // in the range
     uint32_t num_bytes = 0;
+    bool is_ahead = false;
   };
   RangeReader() = default;
   Result<void> open_files(std::span<const File> files, bool allow_direct);
   Result<void> open_queue(const RangeReaderOptions& options);
   bool is_cut(const Range& range) const;
+  void wait_in_line(int32_t range);
+  void cut_piece(int32_t range, bool is_ahead);
+  void end_waiting(int32_t range);
   void settle(const QueuedResult& result);
   void submit_piece(int32_t piece);
   void end_piece(int32_t piece);
@@ -117,6 +128,9 @@ class RangeReader {
   std::vector<int32_t> waiting_;  // ranges not wholly cut, a ring of ranges_max
   size_t first_waiting_ = 0;
   size_t num_waiting_ = 0;
+  std::vector<int32_t> ahead_;  // ranges started ahead and not wholly cut, the oldest first
+  int32_t depth_ahead_ = 0;
+  int32_t num_ahead_ = 0;       // pieces under way that were cut while nobody waited for them
   std::vector<int32_t> ended_;  // ranges whose outcome was not given yet
   std::vector<Piece> pieces_;
   std::vector<int32_t> free_pieces_;

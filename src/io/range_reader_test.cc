@@ -175,9 +175,84 @@ TEST_P(RangeReaderTest, a_file_that_was_shortened_says_what_is_missing) {
   EXPECT_EQ(tags.size(), 2u);
 }
 
+TEST_P(RangeReaderTest, memory_that_was_not_made_known_can_be_read_into_too) {
+  const size_t half = kFileBytes / 2 / 4096 * 4096;
+  READER_OR_SKIP(ranges, {.ranges_max = 3, .memory = {memory_.data(), half}});
+  ranges->start(range(0, half, 0));
+  ranges->start(range(half - 8192, 16384, 1));  // across the border
+  ranges->start(range(half, kFileBytes - half, 2));
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<RangeOutcome> outcome = ranges->next(true);
+    ASSERT_TRUE(outcome && outcome->ok);
+    EXPECT_TRUE(has_arrived(outcome->read)) << outcome->read.tag;
+  }
+}
+
+TEST_P(RangeReaderTest, a_range_started_ahead_goes_behind_those_that_are_waited_for) {
+  READER_OR_SKIP(ranges, {.depth = 1, .piece_bytes = 4096});
+  RangeRead ahead = range(0, 6 * 4096, 1);
+  ahead.is_ahead = true;
+  ranges->start(ahead);
+  ranges->start(range(100 * 4096, 6 * 4096, 2));
+  ahead = range(200 * 4096, 6 * 4096, 3);
+  ahead.is_ahead = true;
+  ranges->start(ahead);
+  ranges->raise(3);
+  std::vector<uint64_t> tags;
+  while (const std::optional<RangeOutcome> outcome = ranges->next(true)) {
+    EXPECT_TRUE(outcome->ok && has_arrived(outcome->read));
+    tags.push_back(outcome->read.tag);
+  }
+  EXPECT_EQ(tags, (std::vector<uint64_t>{2, 3, 1}));
+}
+
+TEST_P(RangeReaderTest, no_more_than_the_stated_reads_are_under_way_ahead) {
+  READER_OR_SKIP(ranges, {.depth = 8, .depth_ahead = 3, .piece_bytes = 4096});
+  RangeRead ahead = range(0, 10 * 4096, 1);
+  ahead.is_ahead = true;
+  ranges->start(ahead);
+  ranges->pump();
+  EXPECT_EQ(ranges->num_reads(), 3);
+  ranges->start(range(100 * 4096, 8 * 4096, 2));
+  ranges->pump();
+  EXPECT_EQ(ranges->num_reads(), 8);
+  size_t count = 0;
+  while (const std::optional<RangeOutcome> outcome = ranges->next(true)) {
+    EXPECT_TRUE(outcome->ok && has_arrived(outcome->read));
+    ++count;
+  }
+  EXPECT_EQ(count, 2u);
+}
+
+TEST_P(RangeReaderTest, what_is_given_up_is_read_no_further_and_has_its_outcome) {
+  READER_OR_SKIP(ranges, {.depth = 8, .depth_ahead = 3, .piece_bytes = 4096});
+  for (const uint64_t tag : {1, 2}) {
+    RangeRead ahead = range(tag * 100 * 4096, 10 * 4096, tag);
+    ahead.is_ahead = true;
+    ranges->start(ahead);
+  }
+  ranges->pump();
+  for (const uint64_t tag : {1, 2}) ranges->give_up(tag);
+  std::set<uint64_t> tags;
+  while (const std::optional<RangeOutcome> outcome = ranges->next(true)) {
+    EXPECT_FALSE(outcome->ok);
+    EXPECT_EQ(outcome->error, ECANCELED);
+    EXPECT_EQ(outcome->num_found, outcome->read.tag == 1 ? 3 * 4096u : 0u);
+    tags.insert(outcome->read.tag);
+  }
+  EXPECT_EQ(tags.size(), 2u);
+  EXPECT_EQ(ranges->num_reads(), 3);
+  ranges->start(range(300 * 4096 - 8192, 4096, 3));
+  EXPECT_TRUE(ranges->next(true)->ok);
+}
+
 TEST_P(RangeReaderTest, can_be_destroyed_while_reads_are_under_way) {
   READER_OR_SKIP(ranges, {.depth = 8, .piece_bytes = 4096});
-  for (uint64_t i = 0; i < 30; ++i) ranges->start(range(i * 10 * 4096, 9 * 4096, i));
+  for (uint64_t i = 0; i < 30; ++i) {
+    RangeRead read = range(i * 10 * 4096, 9 * 4096, i);
+    read.is_ahead = i % 3 == 0;
+    ranges->start(read);
+  }
   ranges->pump();
 }
 

@@ -12,6 +12,8 @@ ExpertCache::ExpertCache(std::span<const int32_t> experts_of_layer, int32_t num_
   slot_of_.assign(static_cast<size_t>(forecast_.num_experts()), kNone);
   expert_of_.assign(static_cast<size_t>(num_slots), kNone);
   is_pinned_.assign(static_cast<size_t>(num_slots), 0);
+  is_expected_.assign(static_cast<size_t>(num_slots), 0);
+  expected_.reserve(static_cast<size_t>(num_slots));
   empty_.reserve(static_cast<size_t>(num_slots));
   for (int32_t slot = num_slots; slot-- > 0;) empty_.push_back(slot);
 }
@@ -25,19 +27,45 @@ bool ExpertCache::hold(int32_t expert) {
 }
 
 std::optional<int32_t> ExpertCache::take(int32_t expert) {
+  std::optional<int32_t> slot = victim(true);
+  if (!slot) slot = victim(false);
+  if (!slot) return std::nullopt;
+  return assign(*slot, expert);
+}
+
+std::optional<int32_t> ExpertCache::take_ahead(int32_t expert) {
+  if (2 * (expected_.size() + 1) > expert_of_.size()) return std::nullopt;
+  const std::optional<int32_t> slot = victim(true);
+  if (!slot) return std::nullopt;
+  assign(*slot, expert);
+  expect(expert);
+  return slot;
+}
+
+void ExpertCache::expect(int32_t expert) {
+  const int32_t slot = slot_of_[static_cast<size_t>(expert)];
+  CHECK(slot != kNone, "expert {} has no slot", expert);
+  if (is_expected_[static_cast<size_t>(slot)] != 0) return;
+  is_expected_[static_cast<size_t>(slot)] = 1;
+  expected_.push_back(slot);
+}
+
+void ExpertCache::forget_expected() {
+  for (const int32_t slot : expected_) is_expected_[static_cast<size_t>(slot)] = 0;
+  expected_.clear();
+}
+
+int32_t ExpertCache::assign(int32_t slot, int32_t expert) {
   CHECK(slot_of_[static_cast<size_t>(expert)] == kNone, "expert {} has a slot", expert);
-  std::optional<int32_t> slot;
-  if (!empty_.empty()) {
-    slot = empty_.back();
+  int32_t& owner = expert_of_[static_cast<size_t>(slot)];
+  if (owner == kNone) {
     empty_.pop_back();
-  } else if (slot = victim(); slot) {
-    slot_of_[static_cast<size_t>(expert_of_[static_cast<size_t>(*slot)])] = kNone;
   } else {
-    return std::nullopt;
+    slot_of_[static_cast<size_t>(owner)] = kNone;
   }
-  slot_of_[static_cast<size_t>(expert)] = *slot;
-  expert_of_[static_cast<size_t>(*slot)] = expert;
-  is_pinned_[static_cast<size_t>(*slot)] = 1;
+  owner = expert;
+  slot_of_[static_cast<size_t>(expert)] = slot;
+  is_pinned_[static_cast<size_t>(slot)] = 1;
   return slot;
 }
 
@@ -60,11 +88,13 @@ void ExpertCache::drop(int32_t expert) {
   empty_.push_back(emptied);
 }
 
-std::optional<int32_t> ExpertCache::victim() const {
+// An empty slot, else that of the expert that is least likely to be wanted.
+std::optional<int32_t> ExpertCache::victim(bool spare_expected) const {
+  if (!empty_.empty()) return empty_.back();
   std::optional<int32_t> worst;
   float worst_chance = std::numeric_limits<float>::infinity();
   for (size_t slot = 0; slot < expert_of_.size(); ++slot) {
-    if (is_pinned_[slot] != 0) continue;
+    if (is_pinned_[slot] != 0 || (spare_expected && is_expected_[slot] != 0)) continue;
     const float chance = forecast_.chance(expert_of_[slot]);
     if (chance >= worst_chance) continue;
     worst_chance = chance;

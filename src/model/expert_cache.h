@@ -11,7 +11,8 @@ namespace yeoul {
 
 // Which expert is in which slot, and which one makes room: the one least likely to be wanted again
 // (ExpertForecast). An expert is pinned between hold() or take() and release(); a pinned one does
-// not make room. Accounting only: what a slot holds is ExpertStore's.
+// not make room, and an expected one only when nothing else can. Accounting only: what a slot holds
+// is ExpertStore's.
 class ExpertCache {
  public:
   ExpertCache(std::span<const int32_t> experts_of_layer, int32_t num_slots);
@@ -29,6 +30,13 @@ class ExpertCache {
   // A slot for an expert that has none, pinned: an empty one, else the best victim's. None when
   // everything is pinned.
   std::optional<int32_t> take(int32_t expert);
+  // The same for an expert that is only expected to be wanted: at no other expected one's cost, and
+  // never beyond half of the slots.
+  std::optional<int32_t> take_ahead(int32_t expert);
+  // The next layer step is thought to want the expert, which has a slot; until forget_expected().
+  void expect(int32_t expert);
+  void forget_expected();
+  bool has_slot(int32_t expert) const { return slot_of_[static_cast<size_t>(expert)] != kNone; }
   // The slot of a pinned expert.
   int32_t slot(int32_t expert) const;
   void release(int32_t expert);
@@ -37,13 +45,16 @@ class ExpertCache {
 
  private:
   static constexpr int32_t kNone = -1;
-  std::optional<int32_t> victim() const;
+  std::optional<int32_t> victim(bool spare_expected) const;
+  int32_t assign(int32_t slot, int32_t expert);
 
   ExpertForecast forecast_;
-  std::vector<int32_t> slot_of_;    // [experts] or kNone
-  std::vector<int32_t> expert_of_;  // [slots] or kNone
-  std::vector<uint8_t> is_pinned_;  // [slots]
-  std::vector<int32_t> empty_;      // slots without an expert, the next one last
+  std::vector<int32_t> slot_of_;      // [experts] or kNone
+  std::vector<int32_t> expert_of_;    // [slots] or kNone
+  std::vector<uint8_t> is_pinned_;    // [slots]
+  std::vector<uint8_t> is_expected_;  // [slots]
+  std::vector<int32_t> expected_;     // slots
+  std::vector<int32_t> empty_;        // slots without an expert, the next one last
 };
 
 }  // namespace yeoul

@@ -62,6 +62,33 @@ TEST(ExpertCache, the_expert_that_is_wanted_least_makes_room) {
   EXPECT_FALSE(use(cache, 0, 2));
 }
 
+TEST(ExpertCache, an_expected_expert_makes_room_only_when_nothing_else_can) {
+  ExpertCache cache(kTwoLayers, 3);
+  for (int32_t expert = 0; expert < 3; ++expert) use(cache, 0, expert);
+  for (int round = 0; round < 5; ++round) use(cache, 0, 1);
+  cache.expect(cache.index(0, 0));  // the least likely one by the forecast, with 2
+  EXPECT_FALSE(use(cache, 0, 3));
+  EXPECT_TRUE(cache.has_slot(0));
+  EXPECT_FALSE(cache.has_slot(2));
+  EXPECT_TRUE(cache.hold(1));
+  EXPECT_TRUE(cache.hold(3));
+  EXPECT_TRUE(cache.take(4)) << "the expected one makes room at last";
+  EXPECT_FALSE(cache.has_slot(0));
+}
+
+TEST(ExpertCache, guesses_take_at_most_half_of_the_slots_and_none_from_each_other) {
+  ExpertCache cache(kTwoLayers, 6);
+  for (int32_t expert = 0; expert < 6; ++expert) use(cache, 0, expert);
+  for (int32_t expert = 8; expert < 11; ++expert) {
+    ASSERT_TRUE(cache.take_ahead(expert));
+    cache.release(expert);
+  }
+  EXPECT_FALSE(cache.take_ahead(11));
+  for (int32_t expert = 8; expert < 11; ++expert) EXPECT_TRUE(cache.has_slot(expert));
+  cache.forget_expected();
+  EXPECT_TRUE(cache.take_ahead(11));
+}
+
 TEST(ExpertCache, a_dropped_expert_is_gone_and_its_slot_empty) {
   ExpertCache cache(kTwoLayers, 2);
   EXPECT_TRUE(cache.take(0));

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "base/fault.h"
@@ -41,6 +43,24 @@ class ExpertStoreTest : public testing::Test {
       }
       EXPECT_EQ(matrices[w]->format, WeightFormat::kFp4);
     }
+  }
+
+  // What begin() was told to want, to its end. -> how many failed.
+  size_t run(ExpertStore& experts, int32_t layer, const std::vector<int32_t>& wanted) {
+    size_t failed = 0, given = 0;
+    for (; const std::optional<ExpertStore::Ready> ready = experts.next(); ++given) {
+      const int32_t expert = wanted[ready->place];
+      if (ready->weights) {
+        expect_equal(*ready->weights, layer, expert);
+        continue;
+      }
+      ++failed;
+      const std::string named = fmt::format("layer {} expert {}:", layer, expert);
+      EXPECT_NE(ready->weights.error().message.find(named), std::string::npos)
+          << ready->weights.error().message;
+    }
+    EXPECT_EQ(given, wanted.size());
+    return failed;
   }
 
   std::shared_ptr<const Checkpoint> checkpoint_;
@@ -131,6 +151,71 @@ TEST_F(ExpertStoreTest, a_failure_ends_a_step_whose_slots_are_all_taken) {
     failed += ready->weights ? 0 : 1;
   }
   EXPECT_EQ(failed, size_t{kExperts});
+}
+
+TEST_F(ExpertStoreTest, a_right_guess_is_read_before_it_is_wanted_and_only_once) {
+  std::vector<int64_t> bytes;
+  for (const bool read_ahead : {true, false}) {
+    const auto experts = store({.num_slots = 20, .read_ahead = read_ahead});
+    experts->begin(0, std::vector<int32_t>{0, 1});
+    experts->foresee(1, std::vector<int32_t>{4, 5, 6});
+    EXPECT_EQ(run(*experts, 0, {0, 1}), 0u);
+    experts->begin(1, std::vector<int32_t>{4, 5, 6});
+    EXPECT_EQ(run(*experts, 1, {4, 5, 6}), 0u);
+    EXPECT_EQ(experts->traffic().misses, 5);
+    EXPECT_EQ(experts->traffic().foreseen, read_ahead ? 3 : 0);
+    EXPECT_EQ(experts->traffic().mistaken, 0);
+    bytes.push_back(experts->traffic().bytes_read);
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
+TEST_F(ExpertStoreTest, a_read_ahead_that_fails_is_made_again_when_it_is_wanted) {
+  for (const bool is_healed : {true, false}) {
+    const auto experts = store({.num_slots = 20});
+    experts->begin(0, std::vector<int32_t>{0});
+    std::optional<ScopedFault> fault(std::in_place, FaultPoint::kReadError,
+                                     [](uint64_t) { return true; });
+    experts->foresee(1, std::vector<int32_t>{4});
+    EXPECT_EQ(run(*experts, 0, {0}), 1u);
+    if (is_healed) fault.reset();
+    experts->begin(1, std::vector<int32_t>{4});
+    EXPECT_EQ(run(*experts, 1, {4}), is_healed ? 0u : 1u);
+    EXPECT_GE(experts->reader().num_reads(), 3);
+  }
+}
+
+// Guesses that are right, wrong, or of a layer that never comes, with few slots and many.
+TEST_F(ExpertStoreTest, no_guess_changes_what_is_given) {
+  std::mt19937 random(5);
+  const int32_t layers = checkpoint_->config().num_hidden_layers;
+  const auto some = [&](size_t count) {
+    std::vector<int32_t> experts = all_experts();
+    std::shuffle(experts.begin(), experts.end(), random);
+    experts.resize(count);
+    return experts;
+  };
+  for (const int32_t slots : {1, 2, 6, 24, 50}) {
+    const auto experts =
+        store({.num_slots = slots, .way = slots == 6 ? ReadWay::kThreads : ReadWay::kBest});
+    std::vector<int32_t> guess;
+    for (int step = 0; step < 400; ++step) {
+      const auto layer = static_cast<int32_t>(step % layers);
+      std::vector<int32_t> wanted = some(1 + random() % 4);
+      if (random() % 2 == 0 && !guess.empty()) wanted = guess;
+      experts->begin(layer, wanted);
+      guess = some(random() % 5);
+      if (random() % 4 != 0) {
+        experts->foresee(random() % 8 == 0
+                             ? static_cast<int32_t>(random() % static_cast<uint32_t>(layers))
+                             : (layer + 1) % layers,
+                         guess);
+      }
+      EXPECT_EQ(run(*experts, layer, wanted), 0u);
+    }
+    EXPECT_GE(experts->traffic().foreseen, slots >= 6 ? 20 : 0) << slots << " slots";
+    EXPECT_GE(experts->traffic().mistaken, slots >= 6 ? 20 : 0) << slots << " slots";
+  }
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ class Forward {
   int64_t pool_latents(int32_t layer, RowIndex rows, const Bf16* u);
   void select(int32_t layer, RowIndex rows);
   void moe(int32_t layer, RowIndex rows);  // u -> out
+  void foresee_experts(int32_t layer, RowIndex rows);
   void group_by_expert(RowIndex rows);
   void run_experts(RowIndex rows);
 

@@ -68,6 +68,8 @@ ForwardBuffers::ForwardBuffers(const ModelConfig& c, const ForwardLimits& limits
   index_weights.resize(size(t * c.index_n_heads));
   experts.resize(size(t * c.num_experts_per_tok));
   expert_weights.resize(experts.size());
+  foreseen.resize(experts.size());
+  foreseen_weights.resize(experts.size());
   expert_rows.resize(experts.size());
   expert_places.resize(experts.size());
   expert_ids.reserve(size(c.n_routed_experts));
@@ -94,9 +96,9 @@ int64_t ForwardBuffers::num_bytes() const {
       compressed_cosine, compressed_sine, streams, pre, attn_pre, post, comb, selected,
       num_selected, pool, num_pool, hidden, source_hidden, out, q_low, queries, heads, grouped, kv,
       keys, pair_values, pairs, places, latent_positions, latent_cosine, latent_sine, index_queries,
-      index_weights, experts, expert_weights, expert_rows, expert_places, expert_ids, expert_begins,
-      expert_out, shared, engram_rows, engram_codes, engram_scales, engram_input, engram_kv,
-      logits);
+      index_weights, experts, expert_weights, foreseen, foreseen_weights, expert_rows,
+      expert_places, expert_ids, expert_begins, expert_out, shared, engram_rows, engram_codes,
+      engram_scales, engram_input, engram_kv, logits);
   for (const ParkedRows& rows : parked) {
     add(rows.streams, rows.pre, rows.selected, rows.num_selected, rows.pool, rows.num_pool,
         rows.compressed_ids, rows.history);

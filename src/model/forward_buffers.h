@@ -64,6 +64,8 @@ struct ForwardBuffers {
   std::vector<Bf16> index_weights;                  // [n, I]
   std::vector<int32_t> experts;                     // [n, K]
   std::vector<float> expert_weights;                // [n, K]
+  std::vector<int32_t> foreseen;                    // [n, K], of the layer behind
+  std::vector<float> foreseen_weights;              // [n, K]
   std::vector<int32_t> expert_rows, expert_places;  // [n * K]
   std::vector<int32_t> expert_ids, expert_begins;   // up to [E], [E + 1]
   std::vector<Bf16> expert_out;                     // [n, K, H]

@@ -23,6 +23,7 @@ void Forward::moe(int32_t layer, RowIndex rows) {
               buffers_.expert_weights.data(), scores.empty() ? nullptr : scores.data()});
   group_by_expert(rows);
   weights_.experts().begin(layer, buffers_.expert_ids);
+  foresee_experts(layer + 1, rows);
   // The shared expert waits for no read.
   const RowIndex all(buffers_.identity.data(), static_cast<size_t>(n));
   ops_.expert({w.shared, buffers_.hidden.data(), all, all, nullptr, config_.swiglu_limit,
@@ -39,6 +40,24 @@ void Forward::moe(int32_t layer, RowIndex rows) {
     trace_floats("expert_weights", layer, buffers_.expert_weights.data(), {n, chosen});
     trace_floats("routed", layer, routed.data(), {n, config_.hidden_size});
   }
+}
+
+// What the next layer will probably choose: its router on this layer's input, which differs from
+// its own by one attention and one sum of experts. Only decides what is read while nothing else is.
+void Forward::foresee_experts(int32_t layer, RowIndex rows) {
+  if (!weights_.experts().reads_ahead() || layer >= config_.num_hidden_layers) return;
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const auto n = static_cast<int64_t>(rows.size());
+  const auto choices = static_cast<size_t>(n * config_.num_experts_per_tok);
+  ops_.route({w.gate.weight, w.gate_bias, w.gate_bias_vl, config_.gate_temp, buffers_.hidden.data(),
+              n, rows, buffers_.is_image.data(), config_.num_experts_per_tok,
+              config_.norm_topk_prob, config_.routed_scaling_factor, buffers_.foreseen.data(),
+              buffers_.foreseen_weights.data(), nullptr});
+  const auto begin = buffers_.foreseen.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(choices);
+  std::sort(begin, end);
+  const auto distinct = static_cast<size_t>(std::unique(begin, end) - begin);
+  weights_.experts().foresee(layer, {buffers_.foreseen.data(), distinct});
 }
 
 // Places of (row, choice) sorted by expert; expert_ids and expert_begins: the groups, ascending.

@@ -57,6 +57,7 @@ TEST_P(StreamedExperts, give_the_bits_of_resident_ones_with_any_number_of_slots)
       {.num_slots = 1},
       {.num_slots = 7},
       {.num_slots = 40},
+      {.num_slots = 40, .read_ahead = false},
       {.num_slots = 7, .allow_direct = false},
       {.num_slots = 7, .way = ReadWay::kThreads},
       {.num_slots = 7, .way = ReadWay::kThreads, .allow_direct = false}};
@@ -68,6 +69,10 @@ TEST_P(StreamedExperts, give_the_bits_of_resident_ones_with_any_number_of_slots)
     EXPECT_EQ(first_difference(run_all(streamed), expected), -1);
     EXPECT_GT(streamed.weights().experts().traffic().misses,
               resident.weights().experts().traffic().misses);
+    // A cache that holds less than a step reads nothing ahead.
+    if (experts.num_slots == 40) {
+      EXPECT_EQ(streamed.weights().experts().traffic().foreseen > 0, experts.read_ahead);
+    }
     if (kReduced) break;
   }
 }

@@ -1,7 +1,8 @@
 // Weights that are not in memory: which experts stay, how fast the others come, and what a step
 // waits for Engram rows.
 //   streaming_speed hit_rates [TRACE SLOTS]   JSON lines; or those of a recorded trace
-//   streaming_speed CHECKPOINT NAME...        experts_streamed, engram_cold; a folder of
+//   streaming_speed CHECKPOINT NAME...        experts_streamed, experts_ahead, engram_cold; a
+//   folder of
 //                                             `yeoul make-checkpoint` (tools/on_slice.sh)
 //   streaming_speed CHECKPOINT gate_forecast  what could be read ahead, as text
 
@@ -110,39 +111,79 @@ double disk_rate(const Checkpoint& checkpoint, int rounds) {
   return best;
 }
 
-// Decode steps with slots for a quarter of the experts.
-void experts_streamed(const std::string& checkpoint) {
+// Slots for a quarter of the experts.
+ModelHarness::Options streamed_options(const std::string& checkpoint) {
   ModelHarness::Options options = options_for(checkpoint);
   const auto opened = Checkpoint::open(checkpoint);
   CHECK(opened.has_value(), "{}", opened.error().message);
   const ModelConfig& config = (*opened)->config();
-  const int32_t all = config.n_routed_experts * config.num_hidden_layers;
-  options.experts.num_slots = all / 4;
-  ModelHarness model(options);
-  read_prompt(model);
-  const ExpertStore& experts = model.weights().experts();
-  double disk = 0;
-  ExpertTraffic sum;
-  for (size_t round = 0; round < 3; ++round) {
-    disk = std::max(disk, disk_rate(model.weights().checkpoint(), 1));
-    const ExpertTraffic before = experts.traffic();
-    for (size_t i = 0; i < 12; ++i) {
-      model.decode(0, token_at(config, kPrompt + 12 * round + i));
+  options.experts.num_slots = config.n_routed_experts * config.num_hidden_layers / 4;
+  return options;
+}
+
+// Decode steps of one sequence, a part at a time.
+struct Decoding {
+  explicit Decoding(const ModelHarness::Options& options) : model(options) { read_prompt(model); }
+  // -> seconds
+  double run(size_t steps) {
+    const ExpertTraffic before = experts().traffic();
+    const double start = now_seconds();
+    for (size_t i = 0; i < steps; ++i) {
+      model.decode(0, token_at(model.config(), kPrompt + num_steps++));
     }
-    sum.bytes_read += experts.traffic().bytes_read - before.bytes_read;
-    sum.read_s += experts.traffic().read_s - before.read_s;
-    sum.hits += experts.traffic().hits - before.hits;
-    sum.misses += experts.traffic().misses - before.misses;
+    const double seconds = now_seconds() - start;
+    traffic = traffic + (experts().traffic() - before);
+    return seconds;
   }
+  const ExpertStore& experts() const { return model.weights().experts(); }
+
+  ModelHarness model;
+  ExpertTraffic traffic;
+  size_t num_steps = 0;
+};
+
+void experts_streamed(const std::string& checkpoint) {
+  Decoding decoding(streamed_options(checkpoint));
+  const ExpertStore& experts = decoding.experts();
+  double disk = 0;
+  for (size_t round = 0; round < 3; ++round) {
+    disk = std::max(disk, disk_rate(decoding.model.weights().checkpoint(), 1));
+    decoding.run(12);
+  }
+  const ExpertTraffic& sum = decoding.traffic;
   const double rate = static_cast<double>(sum.bytes_read) / sum.read_s;
   print_row("experts_streamed", rate / disk,
             fmt::format("of the disk's throughput while experts are missing: {:.2f} of {:.2f} GB/s "
-                        "through {}, {} slots for {} experts of {:.1f} MB, {:.0f}% of uses missing",
-                        rate / 1e9, disk / 1e9, experts.reader().way(), all / 4, all,
+                        "through {}, a quarter of the experts of {:.1f} MB in memory, {:.0f}% of "
+                        "uses missing",
+                        rate / 1e9, disk / 1e9, experts.reader().way(),
                         static_cast<double>(experts.expert_bytes()) / 1e6,
                         100.0 * static_cast<double>(sum.misses) /
                             static_cast<double>(sum.hits + sum.misses)),
             ">= 0.9", rate / disk >= 0.9);
+}
+
+// The same steps with and without reading ahead of the router, in turns.
+void experts_ahead(const std::string& checkpoint) {
+  ModelHarness::Options options = streamed_options(checkpoint);
+  Decoding ahead(options);
+  options.experts.read_ahead = false;
+  Decoding behind(options);
+  double ahead_s = 0, behind_s = 0;
+  for (size_t round = 0; round < 6; ++round) {
+    ahead_s += ahead.run(8);
+    behind_s += behind.run(8);
+  }
+  const auto misses = static_cast<double>(ahead.traffic.misses);
+  print_row(
+      "experts_ahead", behind_s / ahead_s,
+      fmt::format("speed of decoding against reading what the router chose only; {:.0f}% of "
+                  "the missing experts were foreseen, {:.2f} read for nothing per missing "
+                  "one; {:.0f}% and {:.0f}% of the time waited for reads",
+                  100 * static_cast<double>(ahead.traffic.foreseen) / misses,
+                  static_cast<double>(ahead.traffic.mistaken) / misses,
+                  100 * ahead.traffic.wait_s / ahead_s, 100 * behind.traffic.wait_s / behind_s),
+      ">= 1", behind_s >= ahead_s);
 }
 
 struct EngramCost {
@@ -208,11 +249,13 @@ int run(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     fmt::print(stderr,
                "usage: streaming_speed hit_rates [TRACE SLOTS]\n"
-               "       streaming_speed CHECKPOINT experts_streamed|engram_cold|gate_forecast...\n");
+               "       streaming_speed CHECKPOINT "
+               "experts_streamed|experts_ahead|engram_cold|gate_forecast...\n");
     return 2;
   }
   for (size_t w = 1; w < words.size(); ++w) {
     if (words[w] == "experts_streamed") experts_streamed(words[0]);
+    if (words[w] == "experts_ahead") experts_ahead(words[0]);
     if (words[w] == "engram_cold") engram_cold(words[0]);
     if (words[w] == "gate_forecast") gate_forecast(words[0]);
   }
