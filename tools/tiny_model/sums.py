@@ -29,14 +29,15 @@ def subtraction_steps(a, b):
 
 
 def multiplication_steps(a, b):
-    """The row of the table up to the product: a single line could only be known by heart, and one in ten is held out."""
-    return [f"{a} * {i} = {a * i}" for i in range(1, b + 1)]
+    """Multiples of a, each behind how many are still to come, itself counted: a single line could only be known by
+    heart, and so could the place to stop in a row of the table; one product in ten is held out."""
+    return [f"{b - i}: {a * (i + 1)}" for i in range(b)]
 
 
 def draw_sum(rng, split):
     """-> (a, operator, b, result, steps)"""
     def combination():
-        operator = rng.choice("++--*")
+        operator = rng.choice("++--*" if split == "held" else "+-**")  # products take the most learning
         if operator == "*":
             return rng.randint(2, 9), "*", rng.randint(2, 9)
         a, b = rng.randint(1, 99), rng.randint(1, 99)
