@@ -13,7 +13,7 @@ build_preset = cmake --preset $(1) -DYEOUL_TESTS=ON && cmake --build build/$(1) 
 .NOTPARALLEL:
 .PHONY: build serve test check claims format nightly clean
 .PHONY: packages-build packages-test packages-nightly test-dev test-release
-.PHONY: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64
+.PHONY: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64 nightly-soak
 
 build: packages-build
 	cmake --preset release -DYEOUL_TESTS=OFF
@@ -49,7 +49,7 @@ format: packages-test
 	git ls-files -z '*.h' '*.cc' | xargs -0 clang-format-19 -i
 
 # What takes longer than a change should wait for. Each part can be run alone.
-nightly: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64
+nightly: nightly-release nightly-clang nightly-tidy nightly-asan nightly-tsan nightly-fuzz nightly-aarch64 nightly-soak
 
 nightly-release: packages-nightly
 	$(call build_preset,release)
@@ -80,6 +80,11 @@ nightly-aarch64: packages-nightly
 	tools/aarch64_sysroot.sh
 	$(call build_preset,aarch64)
 	$(CTEST) --test-dir build/aarch64 -L '^(unit|golden)$$'
+
+# Two hours of mixed load; `make claims ONLY=soak` takes ten minutes.
+nightly-soak: packages-nightly
+	$(call build_preset,release,yeoul)
+	$(PYTHON) tests/e2e/soak_claim.py build/release/yeoul --minutes 120
 
 packages-build:
 	@tools/install_packages.sh build

@@ -113,6 +113,7 @@ class PrefixIndex {
   int32_t num_snapshots() const { return num_snapshots_; }
   int64_t num_nodes() const { return tree_.num_nodes(); }
   bool is_kept(int32_t snapshot) const { return entry(snapshot).node >= 0; }
+  bool is_held(int32_t snapshot) const { return entry(snapshot).num_holds > 0; }
   int64_t length(int32_t snapshot) const { return entry(snapshot).length; }
   const PageTable& pages(int32_t snapshot) const { return pages_.table(snapshot); }
   uint64_t unit(int32_t snapshot, int64_t position) const {

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/cache_report.h"
 #include "engine/disk_stats.h"
 #include "engine/event_stream.h"
 #include "engine/executor.h"
@@ -115,6 +117,9 @@ class Engine {
   virtual bool idle() const = 0;
 
   virtual EngineStats stats() const = 0;
+  // Taken by the engine thread between two steps, so it takes up to a step to come; of the tree at
+  // most `nodes_max` nodes. nullopt when no engine thread runs.
+  virtual std::optional<CacheReport> cache_report(size_t nodes_max) const = 0;
   virtual const EngineOptions& options() const = 0;
   virtual ModelShape shape() const = 0;
   virtual bool healthy() const = 0;  // false once the executor was lost

@@ -13,6 +13,7 @@
 #include "cache/page_pool.h"
 #include "cache/page_reservation.h"
 #include "cache/prefix_index.h"
+#include "engine/cache_reporter.h"
 #include "engine/disk_tier.h"
 #include "engine/engine.h"
 #include "engine/live_request.h"
@@ -48,6 +49,7 @@ class StepEngine final : public Engine {
   void drain() override;
   bool idle() const override { return num_requests_.load() == 0; }
   EngineStats stats() const override;
+  std::optional<CacheReport> cache_report(size_t nodes_max) const override;
   const EngineOptions& options() const override { return options_; }
   ModelShape shape() const override { return shape_; }
   bool healthy() const override { return healthy_.load(); }
@@ -116,6 +118,7 @@ class StepEngine final : public Engine {
   StepOutcome lose_device(const Error& error);
   void shut_down();
   void refresh_gauges();
+  void report_cache(CacheReporter::Storage& into) const;
   Duration time_to_next_limit() const;
   LiveRequest& request_of(const Sequence& sequence);
   SlotOwner& owner(const StepItem& item) { return slots_[static_cast<size_t>(item.slot)]; }
@@ -140,6 +143,7 @@ class StepEngine final : public Engine {
   BoundedQueue<std::unique_ptr<LiveRequest>> inbox_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;  // copy of counters_
+  mutable CacheReporter reporter_;
 
   // Engine thread. The pool outlives the sequences that hold its pages.
   PagePool pool_;

@@ -11,6 +11,7 @@
 #include "api/completion_writer.h"
 #include "api/tokenize.h"
 #include "server/api_keys.h"
+#include "server/cache_page.h"
 #include "server/generation_exchange.h"
 
 namespace yeoul {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kLoggedFieldsMax = 1000;
 constexpr int64_t kRetryAfterMaxSeconds = 30;
+constexpr size_t kShownNodesMax = 5000;  // of the prefix index, about half a megabyte of JSON
 
 uint64_t random_word() {
   std::random_device device;
@@ -57,6 +59,7 @@ const Routes::Route Routes::kRoutes[] = {
     {"POST", "/detokenize", &Routes::detokenize_tokens},
     {"GET", "/health", &Routes::health},
     {"GET", "/metrics", &Routes::metrics},
+    {"GET", "/debug/cache", &Routes::cache},
     {"GET", "/", &Routes::root},
 };
 
@@ -339,6 +342,21 @@ HttpAnswer Routes::metrics(const Call& /*call*/) {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   reply.body = metrics_.render();
+  return reply;
+}
+
+HttpAnswer Routes::cache(const Call& call) {
+  const std::optional<CacheReport> report = engine_.cache_report(kShownNodesMax);
+  if (!report) {
+    return failure({ErrorCode::kUnavailable, "the engine does not answer", "", "not_ready"});
+  }
+  HttpReply reply;
+  if (call.request.header("accept").find("json") != std::string_view::npos) {
+    reply.body = format_cache(*report);
+  } else {
+    reply.content_type = "text/plain; charset=utf-8";
+    reply.body = draw_cache(*report);
+  }
   return reply;
 }
 

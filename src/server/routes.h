@@ -41,6 +41,7 @@ class Routes final : public HttpHandler {
   HttpAnswer detokenize_tokens(const Call& call);
   HttpAnswer health(const Call& call);
   HttpAnswer metrics(const Call& call);
+  HttpAnswer cache(const Call& call);
   HttpAnswer root(const Call& call);
 
   ParseContext parse_context() const;

@@ -283,6 +283,21 @@ class Endpoints(unittest.TestCase):
         status, body = self.server.post("/detokenize", {"tokens": [99999]})
         self.assertEqual((status, body["error"]["param"]), (400, "tokens"))
 
+    def test_the_cache_page_draws_for_people_and_counts_for_programs(self):
+        for content in ("one memo", "another memo"):
+            self.server.post("/v1/chat/completions", chat(content, max_tokens=3))
+        status, headers, text = self.server.request("GET", "/debug/cache")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; charset=utf-8"))
+        self.assertRegex(text, r"^\d+ of \d+ states, \d+ nodes; \d+ of \d+ pages used, \d+ by states\n")
+        status, headers, text = self.server.request("GET", "/debug/cache",
+                                                    headers={"Accept": "application/json"})
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/json"))
+        page = json.loads(text)
+        self.assertEqual(page["pages"]["used"], page["pages"]["kept"])
+        self.assertEqual(len(page["nodes"]), page["num_nodes"])
+        self.assertEqual(page["running"], [])
+        self.assertNotIn("memo", text)
+
     def test_health_metrics_and_root(self):
         self.assertEqual(self.server.request("GET", "/health")[::2], (200, '{"status":"ok"}'))
         status, headers, text = self.server.request("HEAD", "/")

@@ -23,6 +23,7 @@ class RunningHouse {
         ScriptedExecutor::Options{.shape = options.shape,
                                   .num_slots = options.engine.parallel,
                                   .num_pages = options.engine.num_pages,
+                                  .num_snapshots = options.engine.num_snapshots,
                                   .script = options.script},
         nullptr, log_);
     engine_ = std::move(*Engine::create(options.engine, std::move(executor), clock_));
@@ -131,6 +132,51 @@ TEST(EngineThreads, stopping_the_engine_ends_every_request_that_clients_still_wa
   house.stop();
   clients.clear();
   EXPECT_EQ(num_endings, num_submitted);
+}
+
+TEST(EngineThreads, the_cache_is_described_while_requests_run_and_accounts_for_every_page_then) {
+  HouseOptions options;
+  options.engine.parallel = 4;
+  options.engine.queue_max = 60;
+  options.engine.num_snapshots = 12;
+  RunningHouse house(options);
+  std::vector<std::jthread> clients;
+  for (uint64_t client = 0; client < 3; ++client) {
+    clients.emplace_back([&, client] {
+      for (uint64_t i = 0; i < 40; ++i) {
+        const Question question =
+            follow(make_question(i % 5, 40, 3), 20 + static_cast<int64_t>(i % 7), client, 15);
+        int64_t unused = 0;
+        Result<RequestHandle> handle = house.engine().submit(to_request(question, unused));
+        ASSERT_TRUE(handle) << handle.error().message;
+        EXPECT_TRUE(reads_its_script(options.script, question, *handle));
+      }
+    });
+  }
+  int num_seen_running = 0;
+  while (house.engine().stats().requests_admitted < 110) {
+    const std::optional<CacheReport> report = house.engine().cache_report(8);
+    ASSERT_TRUE(report);
+    EXPECT_LE(report->nodes.size(), 8u);
+    EXPECT_LE(report->pages_kept, report->pages_used);
+    num_seen_running += report->running.empty() ? 0 : 1;
+  }
+  clients.clear();
+  EXPECT_GT(num_seen_running, 0);
+  while (!house.engine().idle()) std::this_thread::sleep_for(milliseconds(1));
+  const std::optional<CacheReport> report = house.engine().cache_report(1000);
+  ASSERT_TRUE(report);
+  EXPECT_GT(report->states_used, 0);
+  EXPECT_EQ(report->pages_kept, report->pages_used);
+  EXPECT_EQ(std::ssize(report->states), report->states_used);
+  EXPECT_EQ(std::ssize(report->nodes), report->num_nodes);
+  EXPECT_TRUE(report->running.empty());
+  for (size_t n = 1; n < report->nodes.size(); ++n)
+    EXPECT_LE(report->nodes[n].depth, report->nodes[n - 1].depth + 1);
+  for (const CacheReport::State& state : report->states) {
+    EXPECT_GE(state.least_rest, 1);
+    EXPECT_LE(state.pages_alone, state.pages);
+  }
 }
 
 TEST(EngineThreads, an_idle_engine_sleeps_and_wakes_for_a_request_or_a_deadline) {
