@@ -56,8 +56,8 @@ class Truth(unittest.TestCase):
             a, operator, b, result, steps = sums.draw_sum(rng, "train")
             self.assertEqual(result, {"+": a + b, "-": a - b, "*": a * b}[operator])
             if operator == "*":
-                self.assertEqual(steps, [f"{left}: {a * (b + 1 - left)}" for left in range(b, 0, -1)])
-                self.assertEqual(steps[-1], f"1: {result}")
+                self.assertEqual(steps, [f"{b - i}: {a} * {i + 1} = {a * (i + 1)}" for i in range(b)])
+                self.assertEqual(steps[-1], f"1: {a} * {b} = {result}")
                 continue
             for step in steps:
                 said = re.match(r"([\d +-]+) = (\d+)", step)

@@ -59,7 +59,7 @@ class Exported(unittest.TestCase):
         cls.folder.cleanup()
 
     def test_the_engine_computes_the_logits_of_the_model_that_was_exported(self):
-        positions, equal, largest = agreement.compare(YEOUL, self.checkpoint, [self.tokens], True)
+        positions, equal, largest = agreement.compare(YEOUL, self.checkpoint, [self.tokens], "double")
         self.assertEqual(positions, len(self.tokens))
         # One BF16 ulp of a hidden value that an exponential's last bit decided moves a logit by
         # about 0.01; a wrong mask, rotation or selection moves thousands by more than 0.3.

@@ -29,9 +29,9 @@ def subtraction_steps(a, b):
 
 
 def multiplication_steps(a, b):
-    """Multiples of a, each behind how many are still to come, itself counted: a single line could only be known by
-    heart, and so could the place to stop in a row of the table; one product in ten is held out."""
-    return [f"{b - i}: {a * (i + 1)}" for i in range(b)]
+    """The row of the table up to the product, each line behind how many are still to come: a single line could only be
+    known by heart, and so could the place to stop; one product in ten is held out."""
+    return [f"{b - i}: {a} * {i + 1} = {a * (i + 1)}" for i in range(b)]
 
 
 def draw_sum(rng, split):
