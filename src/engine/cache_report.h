@@ -32,7 +32,6 @@ struct CacheReport {
     int64_t prompt_len = 0;
     int64_t computed_len = 0;
     int64_t output_len = 0;
-    int64_t resumed_len = 0;
     int64_t pages = 0;
     bool is_paused = false;
   };

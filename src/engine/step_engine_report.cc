@@ -104,7 +104,6 @@ void StepEngine::report_cache(CacheReporter::Storage& into) const {
                               .prompt_len = sequence->prompt_len(),
                               .computed_len = sequence->committed_len(),
                               .output_len = std::ssize(sequence->output()),
-                              .resumed_len = sequence->resumed_len(),
                               .pages = std::ssize(sequence->page_table().pages()),
                               .is_paused = sequence->is_paused()});
   }

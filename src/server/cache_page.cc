@@ -57,13 +57,12 @@ std::string draw_cache(const CacheReport& report) {
       report.states_used, report.states_total, report.num_nodes, report.pages_used,
       report.pages_total, report.pages_kept, report.running.size(), report.waiting);
   for (const CacheReport::Running& running : report.running) {
-    fmt::format_to(std::back_inserter(out),
-                   "  request {} choice {}: {} of {} prompt tokens computed, {} of them reused; {} "
-                   "generated; {} pages{}\n",
-                   running.request_id, running.choice,
-                   std::min(running.computed_len, running.prompt_len), running.prompt_len,
-                   running.resumed_len, running.output_len, running.pages,
-                   running.is_paused ? "; paused, its reader is behind" : "");
+    fmt::format_to(
+        std::back_inserter(out),
+        "  request {} choice {}: {} of {} prompt tokens computed; {} generated; {} pages{}\n",
+        running.request_id, running.choice, std::min(running.computed_len, running.prompt_len),
+        running.prompt_len, running.output_len, running.pages,
+        running.is_paused ? "; paused, its reader is behind" : "");
   }
   draw_nodes(report, out);
   return out;
@@ -86,7 +85,6 @@ std::string format_cache(const CacheReport& report) {
                            {"prompt_tokens", one.prompt_len},
                            {"computed_tokens", one.computed_len},
                            {"output_tokens", one.output_len},
-                           {"reused_tokens", one.resumed_len},
                            {"pages", one.pages},
                            {"is_paused", one.is_paused}});
   }

@@ -22,7 +22,6 @@ CacheReport two_conversations() {
                      .prompt_len = 160,
                      .computed_len = 158,
                      .output_len = 0,
-                     .resumed_len = 150,
                      .pages = 3,
                      .is_paused = true}};
   report.num_nodes = 8;
@@ -36,18 +35,19 @@ CacheReport two_conversations() {
 }
 
 TEST(CachePage, draws_each_branch_under_what_it_shares) {
-  EXPECT_EQ(draw_cache(two_conversations()),
-            "4 of 12 states, 8 nodes; 6 of 40 pages used, 5 by states\n"
-            "1 running, 2 waiting\n"
-            "  request 9 choice 1: 158 of 160 prompt tokens computed, 150 of them reused; "
-            "0 generated; 3 pages; paused, its reader is behind\n"
-            "cache_salt\n"
-            "`- 0..100 (100 tokens)  state 4: 1 pages, 0 alone; serves every rest\n"
-            "   |- 100..130 (30 tokens)\n"
-            "   |  `- 130..140 (10 tokens)  state 7: 1 pages, 1 alone; serves rests from 2541 tokens\n"
-            "   `- 100..150 (50 tokens)  state 1: 2 pages, 1 alone; serves every rest; held\n"
-            "cache_salt\n"
-            "... 2 more nodes\n");
+  EXPECT_EQ(
+      draw_cache(two_conversations()),
+      "4 of 12 states, 8 nodes; 6 of 40 pages used, 5 by states\n"
+      "1 running, 2 waiting\n"
+      "  request 9 choice 1: 158 of 160 prompt tokens computed; "
+      "0 generated; 3 pages; paused, its reader is behind\n"
+      "cache_salt\n"
+      "`- 0..100 (100 tokens)  state 4: 1 pages, 0 alone; serves every rest\n"
+      "   |- 100..130 (30 tokens)\n"
+      "   |  `- 130..140 (10 tokens)  state 7: 1 pages, 1 alone; serves rests from 2541 tokens\n"
+      "   `- 100..150 (50 tokens)  state 1: 2 pages, 1 alone; serves every rest; held\n"
+      "cache_salt\n"
+      "... 2 more nodes\n");
 }
 
 TEST(CachePage, programs_get_the_same_as_json) {
@@ -64,7 +64,8 @@ TEST(CachePage, programs_get_the_same_as_json) {
 }
 
 TEST(CachePage, an_empty_cache_is_two_lines) {
-  EXPECT_EQ(draw_cache({}), "0 of 0 states, 0 nodes; 0 of 0 pages used, 0 by states\n0 running, 0 waiting\n");
+  EXPECT_EQ(draw_cache({}),
+            "0 of 0 states, 0 nodes; 0 of 0 pages used, 0 by states\n0 running, 0 waiting\n");
 }
 
 }  // namespace
