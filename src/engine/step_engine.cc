@@ -25,7 +25,7 @@ Error cancelled(std::string why) {
 // The page to read first: one step.
 StepOutcome StepEngine::step() {
   const TimePoint now = clock_.now();
-  drain_inbox();        // submissions since the last step
+  drain_inbox();  // submissions since the last step
   reporter_.answer([this](CacheReporter::Storage& into) { report_cache(into); });
   cancel_overdue(now);  // readers gone or too slow, deadlines passed
   if (!healthy()) return lose_device({ErrorCode::kInternal, "the device was lost"});
