@@ -61,7 +61,7 @@ ExpertStore::ExpertStore(std::shared_ptr<const Checkpoint> checkpoint, ExpertLay
   // What is on its way has a slot: a step's experts, and as many of the guess about the next.
   const size_t arrivals_max = std::min(static_cast<size_t>(num_slots), 2 * wanted_max);
   arrivals_.resize(arrivals_max);
-  guesses_.reserve(wanted_max);
+  guesses_.reserve(arrivals_max);
   is_guess_.assign(static_cast<size_t>(layout_.num_experts()), 0);
   for (size_t i = arrivals_max; i-- > 0;) free_arrivals_.push_back(static_cast<int32_t>(i));
 }
@@ -202,7 +202,10 @@ void ExpertStore::settle(const RangeOutcome& outcome) {
   if (outcome.ok) {
     traffic_.bytes_read += static_cast<int64_t>(outcome.read.num_needed);
   } else if (arrival.status) {
-    arrival.status = tl::unexpected(failure(arrival.expert, reader_->explain(outcome)));
+    // What was read ahead is read again before anyone hears of it.
+    arrival.status =
+        tl::unexpected(arrival.is_foreseen ? Error{ErrorCode::kUnavailable, {}}
+                                           : failure(arrival.expert, reader_->explain(outcome)));
   }
   if (--arrival.ranges_left == 0) end_arrival(arrival);
 }
@@ -215,8 +218,10 @@ void ExpertStore::end_arrival(Arrival& arrival) {
     cache_.drop(arrival.expert);  // to be tried again when it is wanted
   } else if (!arrival.place) {
     cache_.release(arrival.expert);
-    is_guess_[static_cast<size_t>(arrival.expert)] = 1;
-    guesses_.push_back(arrival.expert);
+    if (!arrival.is_given_up) {
+      is_guess_[static_cast<size_t>(arrival.expert)] = 1;
+      guesses_.push_back(arrival.expert);
+    }
   }
   if (!arrival.place) return;
   if (!arrival.status && arrival.is_foreseen) {
