@@ -156,7 +156,10 @@ void RangeReader::pump() {
     --num_waiting_;
     end_waiting(index);
   }
-  while (!ahead_.empty() && num_ahead_ < depth_ahead_ && !free_pieces_.empty()) {
+  // Only while nothing that is waited for is under way: it would come later for it.
+  const auto num_under_way = static_cast<int32_t>(pieces_.size() - free_pieces_.size());
+  const bool is_idle = num_under_way == num_ahead_;
+  while (is_idle && !ahead_.empty() && num_ahead_ < depth_ahead_ && !free_pieces_.empty()) {
     const int32_t index = ahead_.front();
     cut_piece(index, true);
     if (!is_cut(ranges_[static_cast<size_t>(index)])) continue;

@@ -37,7 +37,7 @@ struct RangeRead {
   std::span<std::byte> into;  // begins and ends at multiples of it
   uint64_t num_needed = 0;    // bytes from `offset` that must arrive; the file may end after them
   uint64_t tag = 0;           // given back with the outcome
-  bool is_ahead = false;      // nobody waits for it yet: goes when no other range waits
+  bool is_ahead = false;      // nobody waits for it yet: goes while no other is under way
 };
 
 struct RangeOutcome {

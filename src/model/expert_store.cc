@@ -152,8 +152,12 @@ void ExpertStore::give_up_guesses() {
 }
 
 void ExpertStore::foresee(int32_t layer, std::span<const int32_t> experts) {
-  // Slots for what is wanted now come first.
-  if (!reads_ahead() || next_missing_ < missing_.size()) return;
+  // Slots for what is wanted now come first; and where not every layer could keep such a guess, it
+  // would push out what the forecast keeps.
+  const size_t num_layers = layout_.experts_of_layer().size();
+  const auto num_slots = static_cast<size_t>(cache_.num_slots());
+  if (!reads_ahead() || next_missing_ < missing_.size() || experts.size() * num_layers > num_slots)
+    return;
   for (const int32_t expert : experts) {
     const int32_t index = cache_.index(layer, expert);
     if (cache_.has_slot(index)) {

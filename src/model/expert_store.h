@@ -61,7 +61,8 @@ class ExpertStore {
   std::optional<Ready> next();
 
   // Between begin() and the last next(): the step after this one, at `layer`, will probably want
-  // these (distinct). Missing ones are read when no read is waited for; begin() gives up those that
+  // these (distinct; ignored where the slots would not hold as many of every layer). Missing ones
+  // are read while no read is waited for; begin() gives up those that
   // the guess was wrong about. A read ahead that fails is made again when the expert is wanted.
   void foresee(int32_t layer, std::span<const int32_t> experts);
   bool reads_ahead() const { return read_ahead_ && !holds_all(); }
