@@ -45,8 +45,6 @@ class Client:
         if rng.random() < 0.1:
             body["n"] = 3
         if rng.random() < 0.1:
-            body["cache_salt"] = rng.choice(["a", "b"])
-        if rng.random() < 0.1:
             body["logprobs"], body["top_logprobs"] = True, 5
         return body
 
