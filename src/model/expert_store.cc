@@ -151,13 +151,16 @@ void ExpertStore::give_up_guesses() {
   }
 }
 
-void ExpertStore::foresee(int32_t layer, std::span<const int32_t> experts) {
-  // Slots for what is wanted now come first; and where not every layer could keep such a guess, it
-  // would push out what the forecast keeps.
+// Where not every layer could keep such a guess, it would push out what the forecast keeps.
+bool ExpertStore::takes_guess_of(size_t num_experts) const {
   const size_t num_layers = layout_.experts_of_layer().size();
-  const auto num_slots = static_cast<size_t>(cache_.num_slots());
-  if (!reads_ahead() || next_missing_ < missing_.size() || experts.size() * num_layers > num_slots)
-    return;
+  return read_ahead_ && !holds_all() &&
+         num_experts * num_layers <= static_cast<size_t>(cache_.num_slots());
+}
+
+void ExpertStore::foresee(int32_t layer, std::span<const int32_t> experts) {
+  // Slots for what is wanted now come first.
+  if (!takes_guess_of(experts.size()) || next_missing_ < missing_.size()) return;
   for (const int32_t expert : experts) {
     const int32_t index = cache_.index(layer, expert);
     if (cache_.has_slot(index)) {

@@ -65,7 +65,8 @@ class ExpertStore {
   // are read while no read is waited for; begin() gives up those that
   // the guess was wrong about. A read ahead that fails is made again when the expert is wanted.
   void foresee(int32_t layer, std::span<const int32_t> experts);
-  bool reads_ahead() const { return read_ahead_ && !holds_all(); }
+  // Whether foresee() would take a guess of so many experts.
+  bool takes_guess_of(size_t num_experts) const;
 
   // One expert alone; valid until the next call of fetch() or begin().
   Result<ExpertWeights> fetch(int32_t layer, int32_t expert);

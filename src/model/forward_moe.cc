@@ -45,7 +45,9 @@ void Forward::moe(int32_t layer, RowIndex rows) {
 // What the next layer will probably choose: its router on this layer's input, which differs from
 // its own by one attention and one sum of experts. Only decides what is read while nothing else is.
 void Forward::foresee_experts(int32_t layer, RowIndex rows) {
-  if (!weights_.experts().reads_ahead() || layer >= config_.num_hidden_layers) return;
+  // One row's choice is the least that a guess can be.
+  const auto guess_min = static_cast<size_t>(config_.num_experts_per_tok);
+  if (layer >= config_.num_hidden_layers || !weights_.experts().takes_guess_of(guess_min)) return;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const auto n = static_cast<int64_t>(rows.size());
   const auto choices = static_cast<size_t>(n * config_.num_experts_per_tok);
